@@ -12,7 +12,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use common::{Running, daemon, eventually, headgate, is_root, name_of, run, signal};
+use common::{Observing, Running, daemon, eventually, headgate, is_root, name_of, run, signal};
 use headgate_host::namespace::{Namespace, named};
 use rustix::process::Signal;
 use serde_json::Value as Json;
@@ -328,8 +328,15 @@ fn flows_of_a_node_that_dies_go_on_at_another() {
     let nodes: Vec<String> = all.iter().map(|one| lab.node_of(one)).collect();
     assert!(["b", "c"].iter().all(|node| nodes.iter().any(|one| one == node)), "{nodes:?}");
     lab.check_accounts(&["a", "b", "c"]);
+    let mut observing = Observing::start(lab.folder.path(), &format!("{}-a", lab.name));
     signal(daemon(lab.folder.path(), &format!("{}-b", lab.name)), Signal::KILL);
     lab.wait_for_servers(["c"]);
+    let decided = observing.decision("steering", |action| {
+        action["chain"] == "out" && action["servers"].as_array().is_some_and(|all| all.len() == 1)
+    });
+    assert_eq!(decided["slots"], decided["servers"][0]["slots"], "{decided}");
+    assert!(decided["servers"][0]["node"] == "c" && decided["servers"][0]["cost"].is_f64(), "{decided}");
+    assert!(decided["moved"].as_u64().unwrap() > 0 && decided["keeps_known_flows"] == true, "{decided}");
     exchange_all(&mut all, 2);
     let told = lab.json("a", &["show", "events"]).to_string();
     assert!(told.contains("flows-steered"), "{told}");

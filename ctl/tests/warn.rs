@@ -7,7 +7,7 @@ use std::fs;
 
 use common::lab::Lab;
 use common::numbers::Numbers;
-use common::{daemon, is_root, signal};
+use common::{Observing, daemon, is_root, signal};
 use rustix::process::Signal;
 
 #[test]
@@ -47,12 +47,18 @@ fn says(lab: &Lab<'_>, words: &str) {
 }
 
 fn by_command(lab: &Lab<'_>, numbers: &Numbers<'_>) {
+    let [mut of_left, mut of_gate] =
+        ["left", "gate"].map(|node| Observing::start(lab.folder, &lab.manager(node)));
     let warned = lab.json("left", &["warn", "--within", "10s"]);
     assert_eq!(warned["changes"][0], "this node loses its power in 10.0 s", "{warned}");
     assert_eq!(warned["changes"][1], "group `edge` is handed over");
     lab.protected("right", "left");
     numbers.flow("handed over");
     says(lab, "handed over");
+    let left = of_left.decision("evacuation", |action| action["report"][1]["left"].is_object());
+    assert!(left["report"][1]["left"]["by_failure"] == false, "{left}");
+    let view = of_gate.decision("group", |action| action["decided"]["view"]["active"]["node"] == 1);
+    assert!(view["group"] == "edge" && view["nodes"][1] == "right", "{view}");
     assert!(lab.group("left")["warned_ns"].as_u64().unwrap() < 10_000_000_000);
     let (_, shown, _) = lab.told("left", &["show", "groups"]);
     assert!(shown.contains("this node loses its power in"), "{shown}");

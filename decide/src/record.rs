@@ -20,6 +20,7 @@ use core::borrow::Borrow;
 use core::fmt;
 
 use crate::decision::Decision;
+use crate::evacuate::Evacuation;
 use crate::lifecycle::Lifecycle;
 use crate::liveness::Liveness;
 use crate::objectives::Objectives;
@@ -92,6 +93,8 @@ pub enum Entry {
         /// The step.
         step: StepOf<Spare>,
     },
+    /// Step of what becomes of groups while the node is warned that it will lose its power.
+    Evacuation(StepOf<Evacuation>),
     /// Number of entries that found no room and are not in the record.
     Lost(u64),
 }
@@ -109,6 +112,7 @@ impl Entry {
             Self::Liveness { step, .. } => matches!(step, Step::Did(_)),
             Self::Lifecycle { step, .. } => matches!(step, Step::Did(_)),
             Self::Spare { step, .. } => matches!(step, Step::Did(_)),
+            Self::Evacuation(step) => matches!(step, Step::Did(_)),
             Self::Lost(_) => false,
         }
     }
@@ -126,6 +130,7 @@ impl fmt::Display for Entry {
             Self::Liveness { instance, .. } => write!(f, "liveness of instance {instance}"),
             Self::Lifecycle { instance, .. } => write!(f, "life cycle of instance {instance}"),
             Self::Spare { instance, .. } => write!(f, "spare of instance {instance}"),
+            Self::Evacuation(_) => f.write_str("evacuation"),
             Self::Lost(_) => f.write_str("a gap"),
         }
     }
@@ -272,6 +277,7 @@ pub struct Replay {
     liveness: BTreeMap<InstanceId, Option<Replayed<Liveness>>>,
     lifecycles: BTreeMap<InstanceId, Option<Replayed<Lifecycle>>>,
     spares: BTreeMap<InstanceId, Option<Replayed<Spare>>>,
+    evacuation: Option<Replayed<Evacuation>>,
 }
 
 impl Replay {
@@ -296,6 +302,7 @@ impl Replay {
             Entry::Spare { instance, step } => {
                 Replayed::step(self.spares.entry(instance).or_default(), at, step)
             }
+            Entry::Evacuation(step) => Replayed::step(&mut self.evacuation, at, step),
             Entry::Lost(lost) => Err(ReplayError::Gap { lost }),
         }
     }

@@ -293,7 +293,7 @@ fn assemble(config: Config, settings: Settings, around: Around) -> Result<Contro
     let ports = opened.homes;
     let outputs = Outputs::start(kept, settings.log.clone()).map_err(|cause| StartError::Thread { cause })?;
     let started_ns = clock.now_ns();
-    let replication = replicate(&config, &fabric, &numbers, handle, started_ns)?;
+    let replication = replicate(&config, &fabric, &numbers, (handle, &settings.recorder), started_ns)?;
     let reach: ReachTold = replication.as_ref().map_or(Box::new(|_| {}), |one| Box::new(one.reach(&config)));
     let bfd = sessions(&config, clock, started_ns, &fabric, reach)?;
     let parts = Parts {
@@ -340,7 +340,7 @@ fn replicate(
     config: &Config,
     fabric: &fabric::Fabric,
     numbers: &layout::Numbers,
-    handle: Handle,
+    (handle, recorder): (Handle, &record::Recorder),
     started_ns: u64,
 ) -> Result<Option<Replication>, StartError> {
     let group = config.node.as_ref().and_then(|node| node.groups.first());
@@ -352,6 +352,7 @@ fn replicate(
         lanes: lanes.collect(),
         mailbox: fabric.workers[WORKER.index()].mailbox.clone(),
         handle,
+        recorder: recorder.clone(),
         frame_bytes: frame_bytes.collect(),
         clock: fabric.clock,
         started_ns,

@@ -5,15 +5,16 @@ pub mod lab;
 pub mod numbers;
 
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead as _, BufReader, Lines, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use headgate_host::programs::Program;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value as Json;
 
 /// Longest wait for what the machine does in the background; not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -114,6 +115,31 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// `headgate observe` that runs.
+pub struct Observing {
+    lines: Lines<BufReader<ChildStdout>>,
+    _running: Running,
+}
+
+impl Observing {
+    /// Begins, and waits until it has said something: from then on it misses nothing.
+    pub fn start(folder: &Path, manager: &str) -> Self {
+        let words = ["observe", "--seconds", "60", "--name", manager];
+        let mut running = Running::start(headgate(folder, &words));
+        let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+        lines.next().expect("it says something").unwrap();
+        Self { lines, _running: running }
+    }
+
+    /// Waits until somebody decides something, and returns what.
+    pub fn decision(&mut self, by: &str, mut is_it: impl FnMut(&Json) -> bool) -> Json {
+        let lines = self.lines.by_ref().map(|line| serde_json::from_str::<Json>(&line.unwrap()).unwrap());
+        let mut decisions = lines.filter(|line| line["is"] == "decision" && line["by"] == by);
+        let one = decisions.find(|line| is_it(&line["action"]));
+        one.unwrap_or_else(|| panic!("no such decision of {by} within a minute"))["action"].clone()
     }
 }
 

@@ -9,6 +9,7 @@ use headgate_decide::replicate::Peer;
 use headgate_decide::replicate::gate::Report as OfGate;
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_path::replica::Command as Order;
+use serde::Serialize;
 
 use super::Control;
 use super::replication::news::{Kept, News, Restored};
@@ -56,6 +57,7 @@ impl Control {
             News::Node(at, report) => {
                 let (code, what) = told::of_node(&report);
                 self.log_group(at, code, what);
+                self.tell_group_decision(&report);
             }
             News::Foreign(at, peer, digest) => {
                 let Some(replication) = &self.replication else { return };
@@ -109,7 +111,19 @@ impl Control {
         }
         let (code, what) = replication.of_gate(report);
         self.log_group(at, code, what);
+        self.tell_group_decision(report);
         self.answer_wish();
+    }
+
+    /// Tells who listens what the group's machine decided, with its numbers, and which nodes these name.
+    fn tell_group_decision(&self, decided: &impl Serialize) {
+        let Some(replication) = self.replication.as_ref().filter(|_| self.watchers.hear_decisions()) else {
+            return;
+        };
+        let group = &replication.group;
+        let nodes = [&group.active, &group.standby];
+        let action = serde_json::json!({ "group": group.name, "nodes": nodes, "decided": decided });
+        self.tell_decision("group", action);
     }
 
     /// Has all NFs of the group go on with this state, or begin anew with an empty one.

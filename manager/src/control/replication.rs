@@ -22,8 +22,8 @@ mod wiring;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use headgate_decide::decision::Decision as _;
 use headgate_decide::evacuate::Evacuation;
+use headgate_decide::record::Entry;
 use headgate_decide::replicate::{Assignment, Boot, Incarnation, NodeId, Peer, boundary, gate};
 use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, Span, WorkerId};
 use headgate_host::clock::Clock;
@@ -36,6 +36,7 @@ use crate::api::Handle;
 use crate::bfd::Reach;
 use crate::config::model::{Group, Role as Part};
 use crate::config::{Config, Digest};
+use crate::record::{Recorded, Recorder};
 
 use keeper::Keeper;
 use record::Records;
@@ -66,6 +67,8 @@ pub struct Base {
     pub handle: Handle,
     /// The longest frame of each domain.
     pub frame_bytes: Vec<u32>,
+    /// Where decisions are recorded.
+    pub recorder: Recorder,
     /// Clock of all times, and when the manager's time begins.
     pub clock: Clock,
     /// See there.
@@ -103,7 +106,7 @@ pub struct Replication {
     pub(super) failover: Option<Failover>,
     pub(super) wish: Option<Wish>,
     /// What is done with the group while the node is warned that it will lose its power.
-    pub(super) evacuation: Evacuation,
+    pub(super) evacuation: Recorded<Evacuation>,
 }
 
 impl Replication {
@@ -131,14 +134,14 @@ impl Replication {
             written,
             ends,
             watches,
-            base,
             instances: Vec::new(),
             restores: false,
             told: None,
             lost_at: None,
             failover: None,
             wish: None,
-            evacuation: Evacuation::new(()),
+            evacuation: Recorded::new(&base.recorder, Moment::default(), (), Entry::Evacuation),
+            base,
         })
     }
 

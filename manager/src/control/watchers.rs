@@ -13,6 +13,7 @@ use headgate_path::board::Station;
 use headgate_path::trace::bpf::{Filter as Program, Instruction};
 use headgate_path::trace::{InstanceSet, KEPT_BYTES_MAX, Picks, RecordReader, Steps, Tap, Wanted, ring};
 use headgate_path::worker::Command;
+use serde_json::Value as Json;
 
 use super::Control;
 use crate::api::{Request, RequestError};
@@ -26,17 +27,17 @@ const WATCHERS_MAX: usize = 8;
 const RING_WORDS: usize = 1 << 18;
 /// Bytes of a frame from which its flow is told.
 const FLOW_BYTES: u32 = 128;
-/// Decisions of workers that may wait for a client's thread. Our choice: each instance of a large machine,
-/// for some passes.
-const PRESSURE_WAITING_MAX: usize = 1 << 10;
+/// Decisions that may wait for a client's thread. Our choice: of each instance of a large machine, for some
+/// passes.
+const TAKEN_WAITING_MAX: usize = 1 << 10;
 
 /// A watcher, as the control loop knows it.
 struct Watcher {
     number: u32,
     chain: Option<(ChainId, String)>,
     stage: Option<(NfId, Arc<InstanceSet>)>,
-    /// Where decisions of workers go, if they are wanted.
-    pressure: Option<Teller<DecisionTaken>>,
+    /// Where decisions go that are not recorded, if they are wanted.
+    taken: Option<Teller<DecisionTaken>>,
     shared: Arc<Shared>,
 }
 
@@ -49,6 +50,13 @@ pub struct Watchers {
     named_at: u64,
     /// Instances that were throttled when they were last sampled, with how often they ever were.
     throttled: BTreeMap<u16, (bool, u64)>,
+}
+
+impl Watchers {
+    /// Returns whether somebody wants to hear of decisions.
+    pub(super) fn hear_decisions(&self) -> bool {
+        self.all.iter().any(|watcher| watcher.taken.is_some())
+    }
 }
 
 /// What a request wants of every worker.
@@ -82,18 +90,18 @@ impl Control {
         let readers: Vec<RecordReader> = readers.collect();
         let shared = Arc::new(Shared::default());
         shared.rename(Arc::new(self.watch_names()));
-        let (pressure, heard) = choice.hears.then(|| self.listen()).unzip();
+        let (taken, heard) = choice.hears.then(|| self.listen()).unzip();
         let stations = self.stations_of(&choice);
         let Choice { chain, stage, picks, .. } = choice;
-        self.watchers.all.push(Watcher { number, chain, stage, pressure, shared: shared.clone() });
+        self.watchers.all.push(Watcher { number, chain, stage, taken, shared: shared.clone() });
         Ok(Session { readers, picks, heard, shared, clock: self.fabric.clock, stations })
     }
 
     /// Begins to tell events and decisions.
     fn listen(&mut self) -> (Teller<DecisionTaken>, Heard) {
-        let (teller, pressure) = queue(PRESSURE_WAITING_MAX);
+        let (teller, taken) = queue(TAKEN_WAITING_MAX);
         let decisions = self.settings.recorder.observe();
-        (teller, Heard { events: self.events.listen(), decisions, pressure })
+        (teller, Heard { events: self.events.listen(), decisions, taken })
     }
 
     /// Taps a worker.
@@ -278,10 +286,9 @@ impl Control {
     /// Tells who is throttled, and who no longer is. Sampled: one that was for less than a pass shows by its
     /// count.
     fn tell_pressure(&mut self) {
-        if self.watchers.all.iter().all(|watcher| watcher.pressure.is_none()) {
+        if !self.watchers.hear_decisions() {
             return self.watchers.throttled.clear();
         }
-        let at_ns = self.now().0;
         let mut told = Vec::new();
         for one in self.instances.iter().filter(|one| !one.is_gone()) {
             let number = one.seat.number;
@@ -297,11 +304,18 @@ impl Control {
                     "pending": counts.pending.get(),
                     "ring": one.seat.nf.ring,
                 });
-                told.push(DecisionTaken { at_ns, by: "backpressure".to_owned(), action });
+                told.push(action);
             }
         }
-        for pressure in self.watchers.all.iter().filter_map(|watcher| watcher.pressure.as_ref()) {
-            let _ = told.iter().all(|decision| pressure.tell(decision.clone()));
+        told.into_iter().for_each(|action| self.tell_decision("backpressure", action));
+    }
+
+    /// Tells who listens of a decision that is not recorded ([`crate::record`]): it is taken by a worker, or
+    /// with more than its record would hold.
+    pub(super) fn tell_decision(&self, by: &str, action: Json) {
+        let decision = DecisionTaken { at_ns: self.now().0, by: by.to_owned(), action };
+        for taken in self.watchers.all.iter().filter_map(|watcher| watcher.taken.as_ref()) {
+            taken.tell(decision.clone());
         }
     }
 

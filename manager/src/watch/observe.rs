@@ -100,7 +100,7 @@ impl Log {
             let kind = if matches!(line.entry, Entry::Slices { .. }) { 3 } else { 2 };
             self.line(kind, now_ns, &Said::Decision(decision), out);
         }
-        while let Some(decision) = heard.pressure.take() {
+        while let Some(decision) = heard.taken.take() {
             self.line(2, now_ns, &Said::Decision(decision), out);
         }
     }

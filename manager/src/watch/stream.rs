@@ -92,16 +92,16 @@ impl Shared {
 pub struct Heard {
     /// Events.
     pub events: Listener<Event>,
-    /// Decisions.
+    /// Decisions that are recorded.
     pub decisions: Listener<Line>,
-    /// Decisions of workers: who is throttled.
-    pub pressure: Listener<DecisionTaken>,
+    /// Decisions that are not: who is throttled, how flows are steered, what becomes of a group.
+    pub taken: Listener<DecisionTaken>,
 }
 
 impl Heard {
     /// Returns how much found no room since the last call.
     pub fn take_lost(&self) -> u64 {
-        self.events.take_lost() + self.decisions.take_lost() + self.pressure.take_lost()
+        self.events.take_lost() + self.decisions.take_lost() + self.taken.take_lost()
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use headgate_decide::record::{End, Entry, FORMAT, Header, LastLine, Line, Replay, ReplayError, Step};
+use headgate_decide::record::{End, FORMAT, Header, LastLine, Line, Replay, ReplayError};
 use serde::Serialize;
 use serde_json::json;
 
@@ -144,7 +144,7 @@ pub fn read(text: &[u8]) -> Result<Read, serde_json::Error> {
 
 /// Replays a line. An error says why nothing behind it can be.
 fn step(replay: &mut Replay, line: Line, number: u64, found: &mut Found) -> Result<(), String> {
-    let (at, decision, acts) = (line.at, line.entry.to_string(), is_action(&line.entry));
+    let (at, decision, acts) = (line.at, line.entry.to_string(), line.entry.is_action());
     match replay.on(line) {
         Ok(()) => {
             found.steps += 1;
@@ -157,20 +157,6 @@ fn step(replay: &mut Replay, line: Line, number: u64, found: &mut Found) -> Resu
             Err(format!("line {number}: a decision differs"))
         }
         Err(error) => Err(format!("line {number}, {decision}: {error}")),
-    }
-}
-
-fn is_action(entry: &Entry) -> bool {
-    match entry {
-        Entry::Weights(step) => matches!(step, Step::Did(_)),
-        Entry::Objectives(step) => matches!(step, Step::Did(_)),
-        Entry::Relief(step) => matches!(step, Step::Did(_)),
-        Entry::Taken(step) => matches!(step, Step::Did(_)),
-        Entry::Slices { step, .. } => matches!(step, Step::Did(_)),
-        Entry::Liveness { step, .. } => matches!(step, Step::Did(_)),
-        Entry::Lifecycle { step, .. } => matches!(step, Step::Did(_)),
-        Entry::Spare { step, .. } => matches!(step, Step::Did(_)),
-        Entry::Lost(_) => false,
     }
 }
 

@@ -13,6 +13,7 @@ use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::process;
 use headgate_path::plan::Share;
 use headgate_session::message::Loop;
+use serde_json::{Value as Json, json};
 
 use super::super::Control;
 use super::super::instance::Instance;
@@ -267,7 +268,8 @@ impl Control {
     fn divide(&mut self, now: Moment, map: &Map, offers: &Offers, (asked, ends): (Vec<Asked>, bool)) -> bool {
         let rules = rules_of(&map.settings);
         let mut pricing = Pricing::new(&offers.kappas);
-        let (mut is_changed, mut told) = (false, Vec::new());
+        let (mut is_changed, mut told, mut taken) = (false, Vec::new(), Vec::new());
+        let is_heard = self.watchers.hear_decisions();
         for one in asked {
             let share = &self.fabric.parts.shares[one.place];
             let Some(table) = self.steering.tables.get_mut(&(share.chain.0, share.position)) else {
@@ -289,10 +291,15 @@ impl Control {
             }
             table.moved += moved as u64;
             if moved >= SLOTS / TOLD_PART {
-                told.push((one.chain.clone(), told_of(&one, table, moved, map)));
+                told.push((one.chain.clone(), told_of(&one, table, moved, (map, offers))));
             }
-            is_changed |= before != (owners(&table.servers), *table.sharing.table());
+            let differs = before != (owners(&table.servers), *table.sharing.table());
+            is_changed |= differs;
+            if is_heard && differs {
+                taken.push(decision_of(&one, table, moved, (map, offers)));
+            }
         }
+        taken.into_iter().for_each(|action| self.tell_decision("steering", action));
         for (chain, what) in told {
             self.log(EventCode::FlowsSteered, &chain, what);
         }
@@ -337,14 +344,43 @@ fn rules_of(settings: &Steering) -> Rules {
     Rules { mode, off_path: f64::from(settings.off_path) / 100.0, theta: band.theta() }
 }
 
-/// Says how the slots of a table are divided now, and what a packet costs at each node.
-fn told_of(asked: &Asked, table: &Table, moved: usize, map: &Map) -> String {
-    let of = |(choice, cost): &(Choice, f64)| {
+/// A node that serves an NF, as it is told.
+struct Part<'a> {
+    node: &'a str,
+    slots: usize,
+    cost: f64,
+    price: f64,
+}
+
+/// Returns how the slots of a table are divided now, what a packet costs at each node and what its core does.
+fn parts<'a>(table: &'a Table, map: &'a Map, offers: &'a Offers) -> impl Iterator<Item = Part<'a>> {
+    table.servers.iter().map(|(choice, cost)| {
         let slots = table.sharing.table().iter().flatten().filter(|one| **one == choice.owner).count();
-        let name = map.network.nodes.get(choice.owner.node.0 as usize).map_or("?", String::as_str);
-        format!("{name} has {slots} at a cost of {cost:.2}")
-    };
-    let all: Vec<String> = table.servers.iter().map(of).collect();
+        let node = map.network.nodes.get(choice.owner.node.0 as usize).map_or("?", String::as_str);
+        let price = offers.kappas.get(choice.core.resource as usize).copied().unwrap_or_default();
+        Part { node, slots, cost: *cost, price }
+    })
+}
+
+/// Returns the decision on a table with its numbers: `moved` of all slots have another node now.
+fn decision_of(asked: &Asked, table: &Table, moved: usize, (map, offers): (&Map, &Offers)) -> Json {
+    let part = |Part { node, slots, cost, price }: Part<'_>| json!({ "node": node, "slots": slots, "cost": cost, "price": price });
+    let servers: Vec<Json> = parts(table, map, offers).map(part).collect();
+    json!({
+        "chain": asked.chain,
+        "nf": asked.nf,
+        "moved": moved,
+        "slots": SLOTS,
+        "keeps_known_flows": asked.state == State::Kept,
+        "packets_per_second": table.rate(),
+        "servers": servers,
+    })
+}
+
+/// Says how the slots of a table are divided now.
+fn told_of(asked: &Asked, table: &Table, moved: usize, (map, offers): (&Map, &Offers)) -> String {
+    let of = |Part { node, slots, cost, .. }: Part<'_>| format!("{node} has {slots} at a cost of {cost:.2}");
+    let all: Vec<String> = parts(table, map, offers).map(of).collect();
     let moves = if asked.state == State::Kept { "new flows of" } else { "flows of" };
     format!("{moves} {moved} of {SLOTS} slots of {} go to another node: {}", asked.nf, all.join(", "))
 }
