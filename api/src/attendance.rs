@@ -12,6 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 use crate::exit::Exit;
 use crate::request::{Answer, RequestError};
@@ -87,7 +88,7 @@ pub enum Said {
     #[serde(rename = "failed")]
     Failed(Failed),
     /// An answer.
-    Ok(Json),
+    Ok(Box<RawValue>),
     /// A refusal.
     Err(RequestError),
     /// The daemon ended in order, with this last, audited snapshot: its last line.
@@ -107,6 +108,7 @@ impl From<Answer> for Said {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::answer;
 
     #[test]
     fn lines_are_as_other_programs_read_them() {
@@ -116,9 +118,9 @@ mod tests {
         let failed = Failed::new(Exit::Environment, "no memory".into());
         assert_eq!(line(Said::Failed(failed)), r#"{"failed":{"code":3,"message":"no memory"}}"#);
         let refusal = RequestError::failed("no".into());
-        for answer in [Ok(serde_json::json!(7)), Err(refusal)] {
+        for said in [answer(&7), Err(refusal)] {
             // As on the API socket.
-            assert_eq!(line(answer.clone().into()), serde_json::to_string::<Answer>(&answer).unwrap());
+            assert_eq!(line(said.clone().into()), serde_json::to_string::<Answer>(&said).unwrap());
         }
     }
 }

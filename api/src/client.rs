@@ -68,9 +68,9 @@ pub fn call<T: DeserializeOwned>(name: &str, request: &Request) -> Result<T, Cal
     if let Ok(answer) = serde_json::from_str::<Result<T, RequestError>>(&line) {
         return Ok(answer?);
     }
-    // It has another shape: by way of the tree the error says where.
+    // It is a refusal, or has another shape, and then the error says where.
     let answer: Answer = serde_json::from_str(&line).map_err(|error| broken(error.into()))?;
-    Ok(shaped(answer?)?)
+    Ok(shaped(&answer?)?)
 }
 
 /// A stream that a manager was asked for ([`crate::watch`]).

@@ -331,7 +331,11 @@ impl Handle {
     ///
     /// # Errors
     /// The daemon's refusal, or that it is gone.
-    pub fn ask(&self, request: &Request) -> Answer {
+    pub fn ask(&self, request: &Request) -> Result<serde_json::Value, RequestError> {
+        self.get(request)
+    }
+
+    fn exchange(&self, request: &Request) -> Answer {
         let line = serde_json::to_vec(request).map_err(|error| RequestError::failed(error.to_string()))?;
         locked(&self.0).ask(&line)
     }
@@ -341,7 +345,7 @@ impl Handle {
     /// # Errors
     /// As [`Handle::ask`].
     pub fn get<T: DeserializeOwned>(&self, request: &Request) -> Result<T, RequestError> {
-        shaped(self.ask(request)?)
+        shaped(&self.exchange(request)?)
     }
 
     /// Requests a snapshot without an audit of the accounts.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::watch::{CaptureRequest, ObserveRequest, TraceRequest};
 
@@ -203,15 +204,23 @@ impl RequestError {
     }
 }
 
-/// An answer.
-pub type Answer = Result<serde_json::Value, RequestError>;
+/// An answer, as it is written: no tree of the snapshot of ten thousand chains is ever made.
+pub type Answer = Result<Box<RawValue>, RequestError>;
+
+/// Makes an answer.
+///
+/// # Errors
+/// It cannot be written as JSON.
+pub fn answer(value: &impl Serialize) -> Answer {
+    serde_json::value::to_raw_value(value).map_err(|error| RequestError::failed(error.to_string()))
+}
 
 /// Reads an answer of a known shape.
 ///
 /// # Errors
 /// A refusal that says that the manager is of another version.
-pub fn shaped<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, RequestError> {
-    serde_json::from_value(value)
+pub fn shaped<T: DeserializeOwned>(answer: &RawValue) -> Result<T, RequestError> {
+    serde_json::from_str(answer.get())
         .map_err(|error| RequestError::failed(format!("the manager's answer is of another version: {error}")))
 }
 

@@ -1,5 +1,7 @@
 //! `headgate bench neo-nsh`: identifiers and rules of service chains, counted from planners
-//! (dissertation, chapter 10).
+//! (dissertation, chapter 10), and what a service header costs a packet ([`hop`]).
+
+mod hop;
 
 use std::process::ExitCode;
 
@@ -12,15 +14,18 @@ use crate::report::{Ratio, Report, Row, Section};
 use crate::statistics::{Name, Round, Rounds, Summary};
 
 /// Names of the experiments.
-pub const NAMES: [&str; 3] = ["labels", "paths", "churn"];
+pub const NAMES: [&str; 4] = ["labels", "paths", "churn", "hop"];
 
 /// Options of `bench neo-nsh`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Name of the experiment: identifiers of all orders of a chain, of one chain by instances, or what
-    /// changes when an instance comes
+    /// Name of the experiment: identifiers of all orders of a chain, of one chain by instances, what changes
+    /// when an instance comes, or what a service header costs a packet
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
+    /// Number of rounds of `hop`, 1 to 1000 [default: 7]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
 }
 
 impl Options {
@@ -33,11 +38,16 @@ impl Options {
 /// A count: its name, what it is, and the dissertation's formula or claim.
 type Count = (String, f64, &'static str);
 
-/// Counts and prints.
+/// Counts or measures, and prints.
 ///
 /// # Errors
-/// Fails if standard output cannot be written to.
+/// Fails if standard output cannot be written to, or whatever kept it from measuring.
 pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
+    if options.experiment == "hop" {
+        let report = hop::measure(options.rounds, out)?;
+        out.tell(&report)?;
+        return Ok(if report.conserved { ExitCode::SUCCESS } else { ExitCode::from(5) });
+    }
     let (heading, counts, ratios) = match options.experiment.as_str() {
         "labels" => labels(),
         "paths" => paths(),

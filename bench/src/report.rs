@@ -76,7 +76,8 @@ impl Report {
     /// # Errors
     /// Fails if standard output cannot be written to.
     pub fn print(&self, json: bool) -> io::Result<()> {
-        let mut stdout = io::stdout().lock();
+        // Not line by line.
+        let mut stdout = io::BufWriter::new(io::stdout().lock());
         if json {
             serde_json::to_writer_pretty(&mut stdout, &self.document())?;
             writeln!(stdout)?;

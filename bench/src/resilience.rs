@@ -48,7 +48,7 @@ use crate::hop::busy;
 use crate::leave::Output;
 use crate::report::Report;
 use crate::statistics::Rounds;
-use bench::{Bench, Outcome};
+use bench::{Bench, Outcome, progress};
 
 /// Experiment of `bench resilience`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -163,7 +163,7 @@ pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
         kills: options.kills.unwrap_or(if options.quick { 200 } else { 10_000 }),
     };
     let is_all = options.experiment == Experiment::All;
-    let (mut outcomes, mut left_out) = (Vec::new(), Vec::new());
+    let (mut outcomes, mut left_out, mut failed) = (Vec::new(), Vec::new(), false);
     for (experiment, measure) in EXPERIMENTS {
         if !is_all && options.experiment != experiment {
             continue;
@@ -173,13 +173,23 @@ pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
             Err(error) if is_all && is_no_right(&error) => {
                 left_out.push(format!("left out: {}: {error:#}", experiment.name()));
             }
+            // What was measured before is not lost, and what comes behind is measured.
+            Err(error) if is_all => {
+                failed = true;
+                progress(&format!("{} failed: {error:#}", experiment.name()));
+                left_out.push(format!("failed: {}: {error:#}", experiment.name()));
+            }
             measured => outcomes.push(measured?),
         }
     }
     let mut report = report(&bench, environment, outcomes);
     report.notes.extend(left_out);
     out.tell(&report)?;
-    Ok(if report.conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
+    Ok(match (failed, report.conserved) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(5),
+    })
 }
 
 /// Returns whether namespaces cannot be made for want of a right.

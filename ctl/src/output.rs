@@ -1,7 +1,7 @@
 //! Output of the command: data to standard output, messages to standard error, colour only to people.
 
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::os::fd::AsFd;
 
 use serde::Serialize;
@@ -141,6 +141,12 @@ pub struct Output {
     pub note_paint: Paint,
 }
 
+/// Standard output, written in large pieces: by itself it would write each line of a document of ten
+/// thousand chains alone.
+fn data() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::new(io::stdout().lock())
+}
+
 /// Start of a cure in a finding.
 const HELP: &str = " = help: ";
 /// Columns by which the further lines of a message are indented. Our choice: enough to be seen.
@@ -165,9 +171,9 @@ impl Output {
         if self.json {
             return Ok(());
         }
-        let mut stdout = io::stdout().lock();
-        write!(stdout, "{text}")?;
-        stdout.flush()
+        let mut data = data();
+        write!(data, "{text}")?;
+        data.flush()
     }
 
     /// The one JSON document. Without `--json` it is left out.
@@ -175,10 +181,10 @@ impl Output {
         if !self.json {
             return Ok(());
         }
-        let mut stdout = io::stdout().lock();
-        serde_json::to_writer_pretty(&mut stdout, value)?;
-        writeln!(stdout)?;
-        stdout.flush()
+        let mut data = data();
+        serde_json::to_writer_pretty(&mut data, value)?;
+        writeln!(data)?;
+        data.flush()
     }
 
     /// One of many JSON documents, on a line of its own. Without `--json` it is left out.
@@ -186,10 +192,10 @@ impl Output {
         if !self.json {
             return Ok(());
         }
-        let mut stdout = io::stdout().lock();
-        serde_json::to_writer(&mut stdout, value)?;
-        writeln!(stdout)?;
-        stdout.flush()
+        let mut data = data();
+        serde_json::to_writer(&mut data, value)?;
+        writeln!(data)?;
+        data.flush()
     }
 
     /// Prints a message for people. One that cannot be written is no reason to stop.

@@ -12,7 +12,7 @@ mod tables;
 mod tests;
 
 pub use bfd::bfd;
-pub use cluster::{cluster, path, prices};
+pub use cluster::{cluster, new_flows, node_state, offers, path, prices};
 pub use explanation::explanation;
 pub use frame::{ChainFrame, Frame, StageFrame};
 pub use groups::groups;

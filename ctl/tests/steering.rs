@@ -307,6 +307,11 @@ fn prices_steer_new_flows_and_known_ones_stay_whole() {
         let price = |node: usize| prices[node]["nfs"][0]["price"].as_f64().unwrap_or_default();
         lab.slots("c") >= 120 && price(1) > price(2)
     });
+    let [from, to] = old[0].ports();
+    let told = lab.json("a", &["explain", &format!("tcp {WEST}:{from} > {EAST}:{to} in west")]);
+    let notes = told["stages"][0]["notes"].to_string();
+    assert!(notes.contains("a packet costs ") && notes.contains(" at c, an idle core"), "{told:#}");
+    assert!(notes.contains("a known flow stays"), "{told:#}");
     exchange_all(&mut old, 2);
     let after: Vec<String> = old.iter().map(|one| lab.node_of(one)).collect();
     assert_eq!(after, before, "known flows stay");

@@ -4,7 +4,7 @@
 //! ([`Action::RemoveUnlocked`]).
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -34,29 +34,9 @@ impl Lock {
     /// # Errors
     /// The kernel's, when the file cannot be made or opened.
     pub fn take(path: &Path, undo: &mut dyn FnMut(Action)) -> io::Result<Option<Self>> {
-        let start = Instant::now();
-        loop {
-            let mut options = OpenOptions::new();
-            // A process that can open it can lock it, so no other user may.
-            let open = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-            let mut file = open?;
-            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-                if runs(&mut file) || start.elapsed() > JANITOR_PATIENCE {
-                    return Ok(None);
-                }
-                thread::sleep(PAUSE);
-                continue;
-            }
-            // Its holder may have removed it after we had opened it: then this lock keeps nobody out.
-            if !identity::is_at(&file, path)? {
-                continue;
-            }
-            undo(Action::RemoveUnlocked { lock: path.to_owned(), files: Vec::new() });
-            file.set_len(0)?;
-            file.rewind()?;
-            write!(file, "{}", std::process::id())?;
-            return Ok(Some(Self { path: path.to_owned(), file }));
-        }
+        let Attempt::Held(file) = attempt(path, &|| Ok(false))? else { return Ok(None) };
+        undo(Action::RemoveUnlocked { lock: path.to_owned(), files: Vec::new() });
+        Ok(Some(Self { path: path.to_owned(), file }))
     }
 }
 
@@ -68,11 +48,64 @@ impl Drop for Lock {
     }
 }
 
-/// Returns whether the process that wrote its number into a lock file runs.
-fn runs(file: &mut File) -> bool {
-    let mut pid = String::new();
-    let _ = file.read_to_string(&mut pid);
-    let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
+/// Outcome of an attempt to lock a file.
+#[derive(Debug)]
+pub enum Attempt {
+    /// It is ours until it is closed, and has our number in it.
+    Held(File),
+    /// A process has it, whose number is in it.
+    Taken {
+        /// The number, as it is written there.
+        pid: String,
+    },
+}
+
+/// Locks a file, which is made where it is not there, and writes this process's number into it. Where its
+/// folder is gone, which who ended just now may have taken away, `make_folder` makes it anew, or returns
+/// false.
+///
+/// # Errors
+/// The kernel's, when the file or its folder cannot be made or opened.
+pub fn attempt(path: &Path, make_folder: &dyn Fn() -> io::Result<bool>) -> io::Result<Attempt> {
+    let start = Instant::now();
+    loop {
+        let mut options = OpenOptions::new();
+        // A process that can open it can lock it, so no other user may.
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = match options.open(path) {
+            Err(cause)
+                if cause.kind() == ErrorKind::NotFound
+                    && start.elapsed() < JANITOR_PATIENCE
+                    && make_folder()? =>
+            {
+                continue;
+            }
+            open => open?,
+        };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut pid = String::new();
+            let _ = file.read_to_string(&mut pid);
+            let pid = pid.trim();
+            if runs(pid) || start.elapsed() > JANITOR_PATIENCE {
+                return Ok(Attempt::Taken { pid: pid.to_owned() });
+            }
+            thread::sleep(PAUSE);
+            continue;
+        }
+        // Its holder may have removed it after we had opened it: then this lock keeps nobody out.
+        if !identity::is_at(&file, path)? {
+            continue;
+        }
+        file.set_len(0)?;
+        file.rewind()?;
+        write!(file, "{}", std::process::id())?;
+        return Ok(Attempt::Held(file));
+    }
+}
+
+/// Returns whether the process of this number runs.
+fn runs(pid: &str) -> bool {
+    let pid = pid.parse().ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| process::is_alive(pid).unwrap_or(true))
 }
 

@@ -17,7 +17,7 @@ use crate::status::EventCode;
 use crate::successor;
 use crate::watch::{self, Session};
 use headgate_api::request::{ANSWER_PATIENCE, CLIENT_PATIENCE, Upgrading, read_line, shaped, write_line};
-pub use headgate_api::request::{Answer, Request, RequestError};
+pub use headgate_api::request::{Answer, Request, RequestError, answer};
 use headgate_host::cores::{self, CoreList};
 
 /// Clients served at the same time. Our choice: people and scrapers, not traffic.
@@ -89,7 +89,7 @@ impl Handle {
         if let Request::Logs { nf, most, from } = &request
             && let Some(logs) = self.kept.last(nf, *most, *from)
         {
-            return serde_json::to_value(logs).map_err(|error| RequestError::failed(error.to_string()));
+            return answer(&logs);
         }
         if let Request::Upgrade { program, file, node } = &request {
             let (program, file, node) = (program.clone(), file.clone(), node.clone());
@@ -136,7 +136,7 @@ impl Handle {
         };
         // Without the thread its end is seen by whoever asked.
         let _ = std::thread::Builder::new().name("hg-successor".to_owned()).spawn(wait);
-        serde_json::to_value(Upgrading { pid }).map_err(|error| RequestError::failed(error.to_string()))
+        answer(&Upgrading { pid })
     }
 
     /// Tells the loop that the manager before has ended.
@@ -181,7 +181,7 @@ impl Handle {
     /// # Errors
     /// As [`Handle::ask`].
     pub fn get<T: DeserializeOwned>(&self, request: Request) -> Result<T, RequestError> {
-        shaped(self.ask(request)?)
+        shaped(&self.ask(request)?)
     }
 }
 

@@ -85,7 +85,7 @@ use headgate_host::undo::Janitor;
 use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::api::{Answer, Inbox, RequestError};
+use crate::api::{Answer, Inbox, answer};
 use crate::beats::Beats;
 use crate::bfd::Sessions;
 use crate::config::model::{DomainId, Nf, PortId};
@@ -421,8 +421,7 @@ impl Control {
             port.close(&self.fabric.regions);
         }
         for reply in self.stoppers.drain(..) {
-            let _ = reply
-                .send(serde_json::to_value(&last).map_err(|error| RequestError::failed(error.to_string())));
+            let _ = reply.send(answer(&last));
         }
         last
     }

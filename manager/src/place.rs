@@ -1,24 +1,16 @@
 //! Place of a manager: its lock and its sockets, for as long as it runs.
 
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::fs::{File, Permissions};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-use headgate_host::{Pid, identity, process};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-
-/// Time that the lock of a manager that has ended may be held: its janitor takes it to remove it. Our choice:
-/// a thousand times what that takes.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
-const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 use headgate_api::place::{self, folder, nf_socket};
+use headgate_host::lock::Attempt;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// Reason why a manager's place could not be taken.
 #[derive(Debug, thiserror::Error)]
@@ -182,48 +174,12 @@ pub(crate) fn make_own(folder: &Path) -> Result<(), PlaceError> {
     place::make_own(folder).map_err(unusable("use", folder))
 }
 
-/// Returns whether the manager that wrote this number runs.
-fn is_running(pid: &str) -> bool {
-    let pid = pid.parse().ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| process::is_alive(pid).unwrap_or(true))
-}
-
 /// Locks the file at `path` and writes this process's number into it.
 fn lock(name: &str, path: &Path) -> Result<File, PlaceError> {
-    let start = Instant::now();
-    loop {
-        let mut options = OpenOptions::new();
-        // A process that can open it can lock it, and keep every manager of this name from starting.
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut lock = match options.open(path) {
-            // A manager that ended just now took the folder away, which was empty.
-            Err(cause) if cause.kind() == ErrorKind::NotFound && start.elapsed() < LOCK_PATIENCE => {
-                path.parent().map_or(Ok(()), make_own)?;
-                continue;
-            }
-            open => open.map_err(unusable("open", path))?,
-        };
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let mut pid = String::new();
-            let _ = lock.read_to_string(&mut pid);
-            if !is_running(pid.trim()) && start.elapsed() < LOCK_PATIENCE {
-                std::thread::sleep(LOCK_PAUSE);
-                continue;
-            }
-            return Err(PlaceError::Taken { name: name.to_owned(), pid: pid.trim().to_owned() });
-        }
-        // The process that held it may have removed it after we had opened it: then this lock excludes
-        // nobody.
-        if !identity::is_at(&lock, path).map_err(unusable("look at", path))? {
-            continue;
-        }
-        let mut write_pid = || -> std::io::Result<()> {
-            lock.set_len(0)?;
-            lock.rewind()?;
-            write!(lock, "{}", std::process::id())
-        };
-        write_pid().map_err(unusable("write", path))?;
-        return Ok(lock);
+    let make_folder = || path.parent().map_or(Ok(false), |folder| place::make_own(folder).map(|()| true));
+    match headgate_host::lock::attempt(path, &make_folder).map_err(unusable("lock", path))? {
+        Attempt::Held(file) => Ok(file),
+        Attempt::Taken { pid } => Err(PlaceError::Taken { name: name.to_owned(), pid }),
     }
 }
 

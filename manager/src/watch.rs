@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use headgate_api::request::{Answer, Request, RequestError, write_line};
+use headgate_api::request::{Answer, Request, RequestError, answer, write_line};
 use headgate_api::watch::{End, EndReason, Said};
 use headgate_path::trace::Record;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -55,7 +55,7 @@ pub fn serve(client: &UnixStream, request: &Request, begun: Result<Session, Requ
         Ok(session) => session,
         Err(refusal) => return write_line(&mut &*client, &Answer::Err(refusal)),
     };
-    write_line(&mut &*client, &Answer::Ok(serde_json::Value::Null))?;
+    write_line(&mut &*client, &answer(&()))?;
     client.set_write_timeout(Some(SLOW_PATIENCE))?;
     // Where it is refused it is as important as the others, and the budget holds all the same.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);

@@ -127,10 +127,100 @@ fn of_unis() -> Vec<Plot> {
     vec![plot("unis-throughput", "NFs that yield, and NFs with time slices", Drawing::Bars(bars))]
 }
 
+/// Phases of a failover of resilience.md, and what they are called below the bars.
+const PHASES: [[&str; 2]; 5] = [
+    ["remote.detect", "detected"],
+    ["remote.decide", "decided"],
+    ["remote.first_output", "first packet"],
+    ["remote.caught_up", "caught up"],
+    ["remote.gap", "none left"],
+];
+/// Comparisons of resilience.md: what they are called, and what was published.
+const PROTECTED: [(&str, &str, Option<f64>); 7] = [
+    ("local_over_base", "an NF,.its node", Some(0.99)),
+    ("local_over_base_overloaded", "an NF,.overloaded", None),
+    ("remote_over_base", "a group,.throughput", Some(0.85)),
+    ("web_rate_over_base", "a group,.requests", Some(0.952)),
+    ("requests_over_unfailed_local", "requests,.an NF dies", Some(0.96)),
+    ("requests_over_unfailed", "requests,.a node dies", None),
+    ("latch_8k_over_1k", "latch 8K.over 1K", Some(2.0)),
+];
+
+fn of_resilience() -> Vec<Plot> {
+    let text = text("resilience.md");
+    let values = rows(&text, "## Values");
+    let value = |name: &str| {
+        let row = values.iter().find(|row| row[0].trim_matches(['*', '`']) == name);
+        let row = row.unwrap_or_else(|| panic!("resilience.md has no value {name}"));
+        with_interval(row[1]).unwrap_or_else(|| panic!("{row:?}"))
+    };
+    let mut phases = Bars::new("from the death of a node", Axis::logarithmic("time, ms (logarithmic)"));
+    for [name, title] in PHASES {
+        for (series, suffix) in [("median", "_ms"), ("99 of 100", "_ms_p99")] {
+            let (median, interval) = value(&format!("{name}{suffix}"));
+            phases.add(title, series, median, interval);
+        }
+    }
+    let mut kept = Bars::new("what is compared", Axis::linear("protected over not"));
+    for (name, title, theirs) in PROTECTED {
+        let (median, interval) = value(name);
+        kept.add(title, "here", median, interval);
+        if let Some(theirs) = theirs {
+            kept.add(title, "published", theirs, [theirs; 2]);
+        }
+    }
+    vec![
+        plot(
+            "resilience-failover",
+            "A node dies: BFD of 10 ms x 3, one core for three managers",
+            Drawing::Bars(phases),
+        ),
+        plot("resilience-cost", "What protection costs, beside what was published", Drawing::Bars(kept)),
+    ]
+}
+
+/// Policies of large.md, in the order of their lines.
+const POLICIES: [&str; 4] = ["os", "weights", "backpressure", "nfvnice"];
+
+fn of_large() -> Vec<Plot> {
+    let text = text("large.md");
+    let table = rows(&text, "## Policies by load");
+    let column = |name: &str| table[0].iter().position(|heading| *heading == name).unwrap();
+    let line = |policy: &str, at: usize| Line {
+        name: policy.to_owned(),
+        points: table
+            .iter()
+            .filter(|row| row[1].trim_matches('`') == policy)
+            .filter_map(|row| Some((number(row[0])?, number(row[at])?)))
+            .collect(),
+    };
+    let lines = |title: &str, label: &str, heading: &str| {
+        let at = column(heading);
+        let drawing = Lines {
+            x: Axis::linear("load, % of the mean core"),
+            y: Axis::linear(label),
+            series: POLICIES.iter().map(|policy| line(policy, at)).collect(),
+            steps: false,
+        };
+        plot(&format!("large-{heading}"), title, Drawing::Lines(drawing))
+    };
+    vec![
+        lines("1,000 NFs in 250 chains on 64 cores, simulated", "left, % of what could", "left"),
+        lines("The chain that one of twenty is worse off than", "left, % of what could", "twentieth"),
+        lines("Work on packets that ended later", "wasted, % of what left", "wasted"),
+    ]
+}
+
 #[test]
 fn plots_of_results_are_drawn_from_their_tables() {
     let folder = results().join("plots");
-    for (document, plots) in [("nfvnice.md", of_nfvnice()), ("scc.md", of_scc()), ("unis.md", of_unis())] {
+    for (document, plots) in [
+        ("nfvnice.md", of_nfvnice()),
+        ("scc.md", of_scc()),
+        ("unis.md", of_unis()),
+        ("resilience.md", of_resilience()),
+        ("large.md", of_large()),
+    ] {
         let text = text(document);
         for plot in plots {
             match &plot.drawing {

@@ -158,7 +158,7 @@ impl Session {
     /// # Errors
     /// The manager's refusal.
     pub fn ask(&self, request: Request) -> Result<serde_json::Value, RequestError> {
-        self.handle.ask(request)
+        self.handle.get(request)
     }
 
     /// Changes the configuration and returns what changed.

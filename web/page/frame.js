@@ -38,6 +38,7 @@ export function frame(before, after) {
             dropped: perSecond(was.dropped, chain.dropped),
             drops: reasons(ended.map((drop) => [drop.reason, perSecond(dropsBefore.get(`${drop.chain}\n${drop.reason}`), drop.count), drop.sentence])),
             stages: chain.stages.map((name) => (instances.get(name) ?? []).map(stage)),
+            shared: (after.cluster?.stages ?? []).filter((stage) => stage.chain === chain.name),
         };
     };
     // Packets that no rule claims have a line once there are some.

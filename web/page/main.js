@@ -2,7 +2,7 @@
 
 import { Refusal, forget, keep, takeFromLink, token, watch } from "./client.js";
 import { frame } from "./frame.js";
-import { fill, row } from "./map.js";
+import { fill, nodes, row } from "./map.js";
 import { distribution, series, tag, timeline } from "./plot.js";
 import { forgetTraces, trace } from "./trace.js";
 import { percent, rate, scaled, time } from "./units.js";
@@ -22,6 +22,8 @@ function show({ snapshot, cpu, chains }) {
     at("manager").textContent =
         `${manager.name} · version ${manager.version} · up ${time(at_ns)} · scheduler ${scheduler.mode} · manager CPU ${percent(cpu)}`;
     document.title = `${manager.name} – Headgate`;
+    at("nodes").hidden = !snapshot.cluster;
+    if (snapshot.cluster) at("nodes").replaceChildren(...nodes(snapshot.cluster));
     const found = chains.filter((chain) => chain.status.name.includes(at("find").value.trim()));
     const orders = {
         rate: (one, other) => other.entered - one.entered,

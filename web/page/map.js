@@ -3,6 +3,9 @@
 import { svg, tag } from "./plot.js";
 import { percent, rate, time } from "./units.js";
 
+// Slots of a table by which new flows are divided.
+const SLOTS = 128;
+
 const figure = (name, value, isBad) =>
     tag("span", { className: isBad ? "figure bad" : "figure" }, `${name} `, tag("b", {}, value));
 
@@ -36,9 +39,26 @@ function instance(stage) {
     return tag("div", { className: `nf ${weight}` }, title, bar(stage), list);
 }
 
+// Nodes that share NFs with this one, each with the prices of its cores.
+export function nodes({ node: own, nodes }) {
+    const offer = ({ nf, instances, price }) => figure(nf, instances ? `at ${price.toFixed(2)}` : "down", !instances);
+    return nodes.map(({ name, alive, nfs }) => {
+        const word = name === own ? "this one" : alive ? "alive" : "lost";
+        return tag("span", { className: alive ? "node" : "node bad" }, tag("b", {}, name), ` ${word} `, ...nfs.map(offer));
+    });
+}
+
+// Where flows of a stage go that several nodes serve, and what a packet costs there.
+function sharing({ nf, servers, steered_rate, moved }) {
+    const part = ({ node, alive, slots, cost }) =>
+        `${node} ${alive ? percent(slots / SLOTS) : "gone"}${cost === null ? "" : ` at ${cost.toFixed(2)}`}`;
+    const title = `new flows by node, with the cost of a packet there; ${moved} of its slots have changed their node so far`;
+    return tag("span", { title }, `${nf}: ${servers.map(part).join(", ")}; ${rate(steered_rate)} steered`);
+}
+
 // Fills the element of a chain. Its name is a button that stays, so that it keeps the focus.
 export function fill(element, chain, isPicked) {
-    const { status, entered, left, dropped, drops, stages } = chain;
+    const { status, entered, left, dropped, drops, stages, shared } = chain;
     const delay = status.delay ? [figure("delay p50", time(status.delay.p50_ns)), figure("p99", time(status.delay.p99_ns),
         status.delay_bound_ns !== null && status.delay.p99_ns > status.delay_bound_ns)] : [];
     const head = [figure("in", rate(entered)), figure("out", rate(left)), figure("dropped", rate(dropped), dropped > 0), ...delay];
@@ -58,6 +78,7 @@ export function fill(element, chain, isPicked) {
     const moved = place.scrollLeft;
     place.replaceChildren(...way);
     place.scrollLeft = moved;
+    element.querySelector(".shared").replaceChildren(...shared.map(sharing));
     element.querySelector(".drops").replaceChildren(...chips);
 }
 
@@ -65,5 +86,5 @@ export function row(name, pick) {
     const button = tag("button", { className: "name", type: "button", onclick: pick }, name === "-" ? "packets that no rule claims" : name);
     const figures = tag("div", { className: "figures head" });
     return tag("article", { className: "chain" }, tag("div", { className: "head" }, button, figures), tag("div", { className: "way" }),
-        tag("div", { className: "drops" }));
+        tag("div", { className: "shared" }), tag("div", { className: "drops" }));
 }

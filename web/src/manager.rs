@@ -13,7 +13,6 @@ use headgate_api::place;
 use headgate_api::request::{ANSWER_PATIENCE, Answer, CLIENT_PATIENCE, Request, RequestError};
 use headgate_api::status::Snapshot;
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, Semaphore};
@@ -120,7 +119,7 @@ impl Manager {
             Err(_) => Err(self.silent(format!("no answer within {} s", patience.as_secs()))),
             Ok(Err(error)) => Err(self.unreachable(&error)),
             Ok(Ok(Err(refusal))) => Err(self.refused(refusal)),
-            Ok(Ok(Ok(value))) => serde_json::from_value(value).map_err(|error| {
+            Ok(Ok(Ok(answer))) => serde_json::from_str(answer.get()).map_err(|error| {
                 Problem::new(
                     Kind::OtherVersion,
                     self.place(),
@@ -143,7 +142,7 @@ impl Manager {
             sent?;
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        Ok(serde_json::from_slice::<Result<Json, RequestError>>(&answer)?)
+        Ok(serde_json::from_slice(&answer)?)
     }
 
     /// Asks for a stream ([`headgate_api::watch`]). Returns what follows the manager's answer.

@@ -4,8 +4,9 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::fake::{Fake, Manners};
+use common::fake::{Fake, Manners, snapshot};
 use common::{ADMIN, READER, Running, parted};
+use headgate_api::status::{ClusterStatus, NodeStatus, OfferStatus, ServerStatus, SharedStageStatus};
 
 /// Time for the page to be shown, in milliseconds. What it shows comes with its first two answers.
 const SHOWN_MS: u32 = 3000;
@@ -30,6 +31,11 @@ fn shown(server: &Running, size: &str, link: &str, word: &str) -> Option<String>
 
 /// The page after so many milliseconds of its own clock.
 fn look(server: &Running, size: &str, link: &str, ms: u32) -> Option<String> {
+    dumped(size, &format!("http://{}/#{link}", server.address), ms)
+}
+
+/// Any page, likewise.
+fn dumped(size: &str, url: &str, ms: u32) -> Option<String> {
     let home = tempfile::tempdir().unwrap();
     let mut browser = Command::new("chromium");
     browser
@@ -37,7 +43,7 @@ fn look(server: &Running, size: &str, link: &str, ms: u32) -> Option<String> {
         .arg(format!("--user-data-dir={}", home.path().display()))
         .arg(format!("--window-size={size}"))
         .arg(format!("--virtual-time-budget={ms}"))
-        .arg(format!("http://{}/#{link}", server.address))
+        .arg(url)
         .env("HOME", home.path())
         .stdin(Stdio::null())
         .stderr(Stdio::null());
@@ -90,6 +96,67 @@ fn the_page_shows_chains_queues_plots_and_events() {
         assert!(!page.contains(READER));
     }
     assert!(!fake.was_changed());
+}
+
+/// Figures are of the time between two snapshots, and not of all the time since the start.
+#[test]
+fn a_service_time_is_of_the_interval() {
+    let before = snapshot();
+    let mut after = before.clone();
+    after.at_ns += 1_000_000_000;
+    let nf = &mut after.nfs[0];
+    nf.service_time_ns_mean = Some(920.0);
+    nf.service_time_packets += 1000;
+    nf.service_time_sum_ns += 77_000;
+    let frame = include_str!("../page/frame.js").replace("export ", "");
+    let [before, after] = [before, after].map(|one| serde_json::to_string(&one).unwrap());
+    let told = "chains[1].stages.map(([one]) => `${one.status.instance} ${one.service}`).join()";
+    let script = format!(
+        "{frame}\nconst {{ chains }} = frame({before}, {after});\ndocument.body.textContent = {told};"
+    );
+    let home = tempfile::tempdir().unwrap();
+    let page = home.path().join("page.html");
+    std::fs::write(&page, format!("<meta charset=\"utf-8\"><body><script>{script}</script>")).unwrap();
+    let Some(shown) = dumped("1280,1000", &format!("file://{}", page.display()), SHOWN_MS) else { return };
+    assert!(shown.contains("fw 77,monitor 500,scan 750"), "{shown}");
+}
+
+#[test]
+fn nodes_that_share_an_nf_are_shown_with_their_prices() {
+    let fake = Fake::start(Manners::Good);
+    let node = |name: &str, alive, nfs| NodeStatus { name: name.into(), alive, nfs, ..NodeStatus::default() };
+    let offer = OfferStatus { nf: "fw".into(), instances: 1, price: 0.9, ..OfferStatus::default() };
+    let server = |node: &str, slots, cost: Option<f64>| ServerStatus {
+        node: node.into(),
+        alive: cost.is_some(),
+        slots,
+        cost,
+        ..ServerStatus::default()
+    };
+    let stage = SharedStageStatus {
+        chain: "web".into(),
+        nf: "fw".into(),
+        servers: vec![server("<b>", 96, Some(1.9)), server("c", 0, None)],
+        ..SharedStageStatus::default()
+    };
+    fake.snapshot.lock().unwrap().cluster = Some(ClusterStatus {
+        node: "a".into(),
+        nodes: vec![node("a", true, vec![]), node("<b>", true, vec![offer]), node("c", false, vec![])],
+        stages: vec![stage],
+        ..ClusterStatus::default()
+    });
+    let api = Running::of_api(fake.folder(), fake.socket());
+    for (size, theme) in [("640,1000", "dark"), ("1600,1000", "light")] {
+        let Some(page) = shown(&api, size, &format!("theme={theme}&token={READER}"), "<article") else {
+            return;
+        };
+        let nodes = between(&page, "<p id=\"nodes\"", "</p>");
+        for text in ["<b>a</b> this one", "<b>&lt;b&gt;</b> alive", "fw <b>at 0.90</b>", "<b>c</b> lost"] {
+            assert!(nodes.contains(text), "no {text} in {nodes}");
+        }
+        let shared = between(&page, ">web</button>", "</article>");
+        assert!(shared.contains("fw: &lt;b&gt; 75 % at 1.90, c gone; "), "{shared}");
+    }
 }
 
 /// A link may name a chain, and have the button that traces it pressed.

@@ -9,6 +9,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::io::{IsTerminal, stdout};
 use std::thread;
 use std::time::Duration;
@@ -94,15 +95,14 @@ fn once(args: &Args, mut screen: Screen, mut frame: Frame, out: &Output) -> Resu
     if let Some(chain) = &args.chain {
         frame.chains.retain(|one| one.name == *chain);
     }
+    frame.chains.sort_by(|one, other| screen.sort.compare(one, other));
+    out.document(&frame)?;
     screen.take(frame);
-    let sorted: Vec<_> = screen.chains().into_iter().cloned().collect();
-    if let Some(frame) = &mut screen.frame {
-        frame.chains = sorted;
-        out.document(frame)?;
-    }
-    let glyphs = Glyphs::of_environment(false);
-    let lines = page::all(&screen, glyphs, out.data_paint.columns().unwrap_or(COLUMNS));
-    let lines = lines.iter().map(|line| format!("{}\n", line.to_string().trim_end()));
-    out.text(lines.collect::<String>())?;
+    let columns = out.data_paint.columns().unwrap_or(COLUMNS);
+    // Nothing is drawn where it is not for people.
+    out.text(fmt::from_fn(|f| {
+        let lines = page::all(&screen, Glyphs::of_environment(false), columns);
+        lines.iter().try_for_each(|line| writeln!(f, "{}", line.to_string().trim_end()))
+    }))?;
     Ok(Exit::Ok)
 }

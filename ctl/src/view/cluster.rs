@@ -1,12 +1,15 @@
 //! Tables of nodes that share NFs.
 
 use headgate_api::explanation::Explanation;
-use headgate_api::status::{ClusterStatus, NodeStatus, SharedStageStatus};
+use headgate_api::status::{ClusterStatus, NodeStatus, ServerStatus, SharedStageStatus};
 use headgate_units::text as units;
 use headgate_units::text::harmless;
 
 use crate::output::{Ink, Paint};
 use crate::table::Table;
+
+/// Slots of a table ([`ServerStatus::slots`]).
+const SLOTS: u32 = 128;
 
 /// Returns nodes, and how flows are divided.
 pub fn cluster(cluster: &ClusterStatus, paint: Paint) -> String {
@@ -56,17 +59,26 @@ pub fn path(told: &Explanation, entry: &str, paint: Paint) -> String {
     text + &told.out.as_ref().map_or(String::new(), |out| format!("\nleaves by {}\n", harmless(out)))
 }
 
+/// Returns whether a node is there, in a word.
+pub fn node_state(node: &NodeStatus, own: &str) -> &'static str {
+    match node.alive {
+        _ if node.name == own => "this one",
+        true => "alive",
+        false => "lost",
+    }
+}
+
+/// Returns the part of new flows that goes to a node, in words.
+pub fn new_flows(server: &ServerStatus) -> String {
+    format!("{:.0} %", f64::from(server.slots) * 100.0 / f64::from(SLOTS))
+}
+
 fn nodes(cluster: &ClusterStatus, paint: Paint) -> String {
     let mut table = Table::new(&["node", "state", ">hops", "by", ">heard ago", "offers"]);
     for node in &cluster.nodes {
-        let state = match node.alive {
-            _ if node.name == cluster.node => "this one",
-            true => "alive",
-            false => "lost",
-        };
         table.row([
             harmless(&node.name),
-            state.to_owned(),
+            node_state(node, &cluster.node).to_owned(),
             node.hops.map_or("no way".to_owned(), |hops| units::whole(hops.into())),
             node.interface.clone().unwrap_or_default(),
             node.heard_ns_ago.map_or(String::new(), units::time),
@@ -76,7 +88,8 @@ fn nodes(cluster: &ClusterStatus, paint: Paint) -> String {
     table.render(paint)
 }
 
-fn offers(node: &NodeStatus) -> String {
+/// Returns what a node offers, with the prices of its cores.
+pub fn offers(node: &NodeStatus) -> String {
     let offer = |nf: &headgate_api::status::OfferStatus| match nf.instances {
         0 => format!("{} down", harmless(&nf.nf)),
         1 => format!("{} at {:.2}", harmless(&nf.nf), nf.price),
@@ -105,7 +118,7 @@ fn stages(stages: &[SharedStageStatus], paint: Paint) -> String {
                 first(harmless(&stage.nf)),
                 harmless(&server.node),
                 if server.alive { "serves" } else { "gone" }.to_owned(),
-                format!("{:.0} %", f64::from(server.slots) * 100.0 / 128.0),
+                new_flows(server),
                 server.flows.map_or(String::new(), units::whole),
                 server.cost.map_or(String::new(), |cost| format!("{cost:.2}")),
                 first(format!("{:.0}", stage.steered_rate)),
@@ -133,7 +146,7 @@ fn beats(cluster: &ClusterStatus) -> String {
 #[cfg(test)]
 mod tests {
     use headgate_api::explanation::StageExplanation;
-    use headgate_api::status::{BeatStatus, OfferStatus, ServerStatus};
+    use headgate_api::status::{BeatStatus, OfferStatus};
 
     use super::*;
 

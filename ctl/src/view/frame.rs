@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use headgate_api::status::{ChainStatus, DelayStatus, DropStatus, NfStatus};
+use headgate_api::status::{ChainStatus, DelayStatus, DropStatus, NfStatus, NodeStatus, SharedStageStatus};
 use serde::Serialize;
 
 use super::Interval;
@@ -23,6 +23,10 @@ pub struct Frame {
     pub manager_cpu: f64,
     /// Mode of the scheduler.
     pub scheduler: String,
+    /// Name of its node, where nodes share NFs.
+    pub node: Option<String>,
+    /// Nodes that share NFs, with their prices, as in `headgate cluster prices --json`.
+    pub nodes: Vec<NodeStatus>,
     /// Chains, in the order of the configuration; that of unclaimed packets only when there were some.
     pub chains: Vec<ChainFrame>,
 }
@@ -50,6 +54,8 @@ pub struct ChainFrame {
     pub delay: Option<DelayStatus>,
     /// Instances of its stages, in the order that a packet passes them.
     pub stages: Vec<StageFrame>,
+    /// Stages of it that several nodes serve, as in `headgate cluster status --json`.
+    pub shared: Vec<SharedStageStatus>,
 }
 
 /// An instance of a stage. One that serves several chains has the same figures in each.
@@ -120,6 +126,8 @@ impl Frame {
             interval_ns: after.at_ns.saturating_sub(interval.before().at_ns),
             manager_cpu: interval.manager_cpu(),
             scheduler: after.scheduler.mode.clone(),
+            node: after.cluster.as_ref().map(|cluster| cluster.node.clone()),
+            nodes: after.cluster.as_ref().map(|cluster| cluster.nodes.clone()).unwrap_or_default(),
             chains: after.chains.iter().filter(shown).map(|chain| known.chain(chain)).collect(),
         }
     }
@@ -134,6 +142,8 @@ struct Known<'a> {
     drops: HashMap<&'a str, Vec<&'a DropStatus>>,
     /// Instances, by the name of their NF.
     instances: HashMap<&'a str, Vec<&'a NfStatus>>,
+    /// Stages that several nodes serve, by their chain.
+    shared: HashMap<&'a str, Vec<&'a SharedStageStatus>>,
 }
 
 impl<'a> Known<'a> {
@@ -147,6 +157,10 @@ impl<'a> Known<'a> {
         for nf in &after.nfs {
             instances.entry(&nf.nf).or_default().push(nf);
         }
+        let mut shared: HashMap<&str, Vec<&SharedStageStatus>> = HashMap::new();
+        for stage in after.cluster.iter().flat_map(|cluster| &cluster.stages) {
+            shared.entry(&stage.chain).or_default().push(stage);
+        }
         let counted = |drop: &'a DropStatus| ((drop.chain.as_str(), drop.reason.as_str()), drop.count);
         Self {
             interval,
@@ -155,6 +169,7 @@ impl<'a> Known<'a> {
             drops_before: before.drops.iter().map(counted).collect(),
             drops,
             instances,
+            shared,
         }
     }
 
@@ -173,6 +188,13 @@ impl<'a> Known<'a> {
             drops_per_second: self.drops(&chain.name),
             delay: chain.delay,
             stages: chain.stages.iter().flat_map(of_stage).map(|nf| self.stage(nf)).collect(),
+            shared: self
+                .shared
+                .get(chain.name.as_str())
+                .into_iter()
+                .flatten()
+                .map(|&one| one.clone())
+                .collect(),
         }
     }
 

@@ -7,7 +7,7 @@ use headgate_path::worker::Command;
 
 use super::watchers::needs_a_stream;
 use super::{Control, Source, origin};
-use crate::api::{Answer, Asked, Request, RequestError};
+use crate::api::{Answer, Asked, Request, RequestError, answer};
 use crate::config::suggest;
 use crate::status::EventCode;
 
@@ -37,29 +37,29 @@ impl Control {
     /// Answers at once, or keeps `reply` for later.
     fn answer(&mut self, request: Request, reply: &Sender<Answer>) -> Option<Answer> {
         match request {
-            Request::Snapshot { audit } => Some(value(self.snapshot(audit))),
-            Request::Flows { most } => Some(value(self.flows(most))),
-            Request::Explain { packet } => Some(self.explain(&packet).and_then(value)),
+            Request::Snapshot { audit } => Some(answer(&self.snapshot(audit))),
+            Request::Flows { most } => Some(answer(&self.flows(most))),
+            Request::Explain { packet } => Some(self.explain(&packet).and_then(|told| answer(&told))),
             Request::Logs { nf, .. } => Some(self.no_output_of(&nf)),
             Request::Tell { nf, body } => self.pass_on(&nf, &body, reply).err().map(Err),
             Request::Measure { on } => {
                 self.measured |= on;
                 self.fabric.post_all(|| Command::Measure(on));
-                Some(value(()))
+                Some(answer(&()))
             }
             Request::Upgrade { .. } => Some(self.may_hand_over()),
             Request::NotFollowed { why } => {
                 let what = format!("the manager that was to follow does not: {why}");
                 self.log(EventCode::HandOverFailed, "manager", what);
-                Some(value(()))
+                Some(answer(&()))
             }
             Request::HandOver { socket, version } => Some(self.begin_hand_over(&socket, version)),
             Request::Apply { name, text } => {
                 self.begin_change(Source { name, text, edited: false }, reply.clone()).err().map(Err)
             }
-            Request::Diff { name, text } => Some(self.diff(&name, &text).and_then(value)),
-            Request::Configuration => Some(self.running_configuration().and_then(value)),
-            Request::Rules => Some(value(self.rules_status())),
+            Request::Diff { name, text } => Some(self.diff(&name, &text).and_then(|told| answer(&told))),
+            Request::Configuration => Some(self.running_configuration().and_then(|told| answer(&told))),
+            Request::Rules => Some(answer(&self.rules_status())),
             Request::AddRule { rule, place } => self.add_rule(&rule, place, reply.clone()).err().map(Err),
             Request::DeleteRule { place } => self.delete_rule(place, reply.clone()).err().map(Err),
             Request::Restart { nf } => self.begin_restart(&nf, reply.clone()).err().map(Err),
@@ -100,7 +100,7 @@ impl Control {
             Some(one) if !origin::writes_to_us(&one.seat.nf) => Err(RequestError::failed(format!(
                 "nf {name:?} attaches: it writes where the process that started it said; look there"
             ))),
-            Some(_) => value(Logs::default()),
+            Some(_) => answer(&Logs::default()),
             None => Err(self.no_such_nf(name)),
         }
     }
@@ -110,8 +110,4 @@ impl Control {
         let help = suggest::help("NFs", name, names);
         RequestError::failed(format!("there is no NF named {name:?}; {help}"))
     }
-}
-
-fn value<T: serde::Serialize>(value: T) -> Answer {
-    serde_json::to_value(value).map_err(|error| RequestError::failed(error.to_string()))
 }

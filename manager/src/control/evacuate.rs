@@ -10,7 +10,7 @@ use headgate_units::text;
 
 use super::Control;
 use super::replication::{Replication, told};
-use crate::api::{Answer, RequestError};
+use crate::api::{Answer, RequestError, answer};
 use crate::config::model::Role;
 use crate::status::EventCode;
 
@@ -51,8 +51,7 @@ impl Control {
         self.log(code, "manager", format!("{what}; {then}"));
         self.evacuate(&actions);
         self.tend_evacuation();
-        serde_json::to_value(Applied { changes: vec![what, then] })
-            .map_err(|error| RequestError::failed(error.to_string()))
+        answer(&Applied { changes: vec![what, then] })
     }
 
     /// Goes on with groups that leave or come back.

@@ -162,7 +162,7 @@ impl Control {
         if !is_here {
             return of_other(None, "several nodes serve it, and the one before it chooses".to_owned());
         }
-        match share.server_of(found.spread) {
+        let mut told = match share.server_of(found.spread) {
             Server::Here => {
                 let node = own.map(|node| node.name.clone());
                 StageExplanation { node, ..self.explain_stage(share.stage, found, packet, statuses) }
@@ -174,7 +174,20 @@ impl Control {
                 told.notes.extend(self.notes_of_elsewhere(node).into_iter().skip(1));
                 told
             }
-        }
+        };
+        told.notes.extend(self.note_of_costs(share));
+        told
+    }
+
+    /// Returns what a packet costs at each node that serves a stage: what new flows are divided by.
+    fn note_of_costs(&self, share: &Share) -> Option<String> {
+        let table = self.steering.tables.get(&(share.chain.0, share.position))?;
+        let map = self.steering.map.as_deref()?;
+        let of = |(server, cost): &(_, f64)| format!("{cost:.2} at {}", map.name_of(server).unwrap_or("?"));
+        let costs: Vec<String> = table.servers.iter().map(of).collect();
+        let stay = if share.known.stay() { "; a known flow stays at its node" } else { "" };
+        (!costs.is_empty())
+            .then(|| format!("a packet costs {}, an idle core on the way being 1{stay}", costs.join(", ")))
     }
 
     fn explain_stage(

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use headgate_api::told::{NfAnswer, Outcome, Told};
 use headgate_decide::units::{Instant as Moment, Span};
 
-use crate::api::{Answer, RequestError};
+use crate::api::{Answer, answer};
 
 /// Longest wait for an NF's answer. Our choice: many times what one takes that shares its core with others,
 /// and less than a client waits for us.
@@ -47,9 +47,8 @@ impl Question {
             NfAnswer { instance, outcome }
         });
         let told = Told { told, answers: answers.collect() };
-        let answer = serde_json::to_value(told).map_err(|error| RequestError::failed(error.to_string()));
         // The client may have closed its connection.
-        let _ = self.reply.send(answer);
+        let _ = self.reply.send(answer(&told));
     }
 }
 
@@ -110,7 +109,7 @@ mod tests {
     }
 
     fn outcomes(answer: &Receiver<Answer>) -> Vec<Outcome> {
-        let told: Told = serde_json::from_value(answer.try_recv().unwrap().unwrap()).unwrap();
+        let told: Told = serde_json::from_str(answer.try_recv().unwrap().unwrap().get()).unwrap();
         told.answers.into_iter().map(|answer| answer.outcome).collect()
     }
 

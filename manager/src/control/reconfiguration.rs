@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use headgate_api::request::NOTHING_TO_CHANGE;
+use headgate_api::request::{Applied, NOTHING_TO_CHANGE};
 use headgate_decide::lifecycle::State;
 use headgate_decide::reconfigure::{Action, Observation, Reconfiguration, Step};
 use headgate_decide::units::ChainId;
@@ -19,7 +19,7 @@ use headgate_path::plan::{Across, Chain as PathChain, Share};
 
 use super::Control;
 use super::instance::Instance;
-use crate::api::{Answer, RequestError};
+use crate::api::{Answer, RequestError, answer};
 use crate::config::model::{Link, Nf};
 use crate::config::{Config, Machine};
 use crate::layout;
@@ -367,7 +367,7 @@ impl Control {
             format!("configuration applied: {}", summary.join(", ")),
         );
         // The client may have closed its connection.
-        let _ = reply.send(Ok(serde_json::json!({ "changes": summary })));
+        let _ = reply.send(answer(&Applied { changes: summary }));
     }
 }
 

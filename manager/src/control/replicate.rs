@@ -16,7 +16,7 @@ use super::replication::news::{Kept, News, Restored};
 use super::replication::told::{self, Wish};
 use super::replication::{OfGroup, OfNf};
 use super::state::StateHome;
-use crate::api::{Answer, RequestError};
+use crate::api::{Answer, RequestError, answer};
 use crate::config::Digest;
 use crate::ports;
 use crate::status::{Event, EventCode, GroupStatus};
@@ -201,12 +201,11 @@ impl Control {
         let Some(replication) = &mut self.replication else { return };
         let Some(wish) = &replication.wish else { return };
         let told = replication.told.filter(|told| told.active.node == wish.to);
-        let answer = match told {
+        let said = match told {
             Some(told) => {
                 let (_, what) = replication.of_gate(&OfGate::View(told));
                 let changes = vec![format!("group {}: {what}", replication.group.name)];
-                serde_json::to_value(Applied { changes })
-                    .map_err(|error| RequestError::failed(error.to_string()))
+                answer(&Applied { changes })
             }
             None if now < wish.since + WISH_PATIENCE => return,
             None => {
@@ -223,16 +222,18 @@ impl Control {
         };
         if let Some(wish) = replication.wish.take() {
             // Who asked may be gone.
-            let _ = wish.reply.send(answer);
+            let _ = wish.reply.send(said);
         }
     }
 
-    /// Notes that a node is out of reach, in case the group has to do without it.
+    /// Notes that a node is out of reach, in case the group has to do without it, or does already.
     pub(super) fn note_lost(&mut self, node: &str, at: Moment) {
         let Some(replication) = &mut self.replication else { return };
         let active = replication.told.map(|told| replication.name_of(Peer::Node(told.active.node)) == node);
         if active == Some(true) {
             replication.lost_at = Some(at);
+        } else if let Some(failover) = &mut replication.failover {
+            failover.note_lost(node, at);
         }
     }
 }

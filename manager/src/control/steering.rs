@@ -139,6 +139,11 @@ impl Map {
         hops.filter(|hops| **hops != u32::MAX).map_or(f64::INFINITY, |hops| f64::from(*hops))
     }
 
+    /// Returns the name of a node that serves a stage.
+    pub fn name_of(&self, server: &Choice) -> Option<&str> {
+        self.network.nodes.get(server.owner.node.0 as usize).map(String::as_str)
+    }
+
     /// Returns the places of all nodes.
     pub fn places(&self) -> impl Iterator<Item = u16> {
         0..self.network.nodes.len() as u16

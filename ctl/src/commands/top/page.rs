@@ -1,6 +1,7 @@
 //! Page: the lines of a screen of any size. Chains are rows; the stages of the picked one stand from left to
 //! right, as packets pass them.
 
+use headgate_api::status::SharedStageStatus;
 use headgate_units::text::{self as units, harmless};
 use ratatui::text::{Line, Span};
 
@@ -8,7 +9,7 @@ use super::glyphs::Glyphs;
 use super::screen::{History, Screen};
 use super::stages::{self, Width};
 use crate::output::Ink;
-use crate::view::{ChainFrame, Frame};
+use crate::view::{ChainFrame, Frame, new_flows, node_state, offers};
 
 /// Size from which on there is a list of all chains, in columns and rows. Our choice: below, the stages of
 /// one chain take it all.
@@ -43,11 +44,13 @@ pub fn lines(screen: &Screen, glyphs: Glyphs, width: usize, height: usize) -> Ve
         return vec![Line::from("headgate top: the first figures come after one interval")];
     };
     let mut lines = vec![header(frame, screen, glyphs)];
+    lines.extend(nodes(frame, glyphs));
     let chains = screen.chains();
     let at = screen.picked_at(&chains);
-    let mut inner = height.saturating_sub(2);
+    let beside = lines.len() - 1 + chains.get(at).map_or(0, |chain| chain.shared.len());
+    let mut inner = height.saturating_sub(lines.len() + 1);
     if width >= LIST_FROM.0 && height >= LIST_FROM.1 {
-        let room = height.saturating_sub(FRAME_LINES + stages::ROWS).max(1);
+        let room = height.saturating_sub(FRAME_LINES + stages::ROWS + beside).max(1);
         lines.extend(list(&chains, at, room, screen, glyphs, width));
         inner = height.saturating_sub(lines.len() + 1);
     }
@@ -69,6 +72,7 @@ pub fn lines(screen: &Screen, glyphs: Glyphs, width: usize, height: usize) -> Ve
 pub fn all(screen: &Screen, glyphs: Glyphs, width: usize) -> Vec<Line<'static>> {
     let Some(frame) = &screen.frame else { return Vec::new() };
     let mut lines = vec![header(frame, screen, glyphs)];
+    lines.extend(nodes(frame, glyphs));
     for chain in screen.chains() {
         let columns = Width::of(width, chain.stages.len());
         let mut from = 0;
@@ -98,6 +102,33 @@ fn header(frame: &Frame, screen: &Screen, glyphs: Glyphs) -> Line<'static> {
         spans.push(glyphs.span(format!("  no answer for {} s", screen.late_seconds), Some(Ink::Red)));
     }
     spans.push(Span::raw(facts));
+    Line::from(spans)
+}
+
+/// The nodes that share NFs with this one, with the prices of their cores; no line where there are none.
+fn nodes(frame: &Frame, glyphs: Glyphs) -> Option<Line<'static>> {
+    let own = frame.node.as_deref()?;
+    let mut spans = vec![Span::raw("nodes")];
+    for node in &frame.nodes {
+        let text = format!("  {} {}", harmless(&node.name), node_state(node, own));
+        spans.push(glyphs.span(text, (!node.alive).then_some(Ink::Red)));
+        if !node.nfs.is_empty() {
+            spans.push(Span::raw(format!(", {}", offers(node))));
+        }
+    }
+    Some(Line::from(spans))
+}
+
+/// Where flows of a stage go that several nodes serve, and what a packet costs there.
+fn shared(stage: &SharedStageStatus, glyphs: Glyphs) -> Line<'static> {
+    let mut spans = vec![Span::raw(format!("  {} at nodes:", harmless(&stage.nf)))];
+    for server in &stage.servers {
+        let cost = server.cost.map_or(String::new(), |cost| format!(" at {cost:.2}"));
+        let part = if server.alive { new_flows(server) + &cost } else { "gone".to_owned() };
+        let ink = (!server.alive).then_some(Ink::Red);
+        spans.push(glyphs.span(format!(" {} {part},", harmless(&server.node)), ink));
+    }
+    spans.push(Span::raw(format!(" {} steered", units::packet_rate(stage.steered_rate))));
     Line::from(spans)
 }
 
@@ -143,7 +174,8 @@ fn list(
     [Line::from(glyphs.span(heading, Some(Ink::Dim)))].into_iter().chain(rows).collect()
 }
 
-/// A chain: its path with drops by reason, and its stages in at most `rows` lines altogether.
+/// A chain: its path with drops by reason, where its flows go, and its stages in at most `rows` lines
+/// altogether.
 fn chain_lines(
     chain: &ChainFrame,
     history: &History,
@@ -171,6 +203,8 @@ fn chain_lines(
         title.push(glyphs.span(format!("  dropped: {}", drops.join(", ")), Some(Ink::Yellow)));
     }
     let mut lines = vec![Line::from(title)];
+    lines.extend(chain.shared.iter().map(|stage| shared(stage, glyphs)));
+    let rows = rows.saturating_sub(chain.shared.len());
     let shown = &chain.stages[from.min(last)..last];
     lines.extend(stages::table(shown, history, glyphs, width, rows.saturating_sub(1)));
     lines

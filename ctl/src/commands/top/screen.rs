@@ -44,7 +44,8 @@ impl Sort {
         }
     }
 
-    fn compare(self, one: &ChainFrame, other: &ChainFrame) -> Ordering {
+    /// Returns the order of two chains.
+    pub fn compare(self, one: &ChainFrame, other: &ChainFrame) -> Ordering {
         let tail = |chain: &ChainFrame| chain.delay.map(|delay| delay.p99_ns);
         match self {
             Self::File => Ordering::Equal,

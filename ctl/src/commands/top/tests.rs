@@ -2,7 +2,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use headgate_api::status::{
-    ChainStatus, DelayStatus, DropStatus, ManagerStatus, NfState, NfStatus, SchedulerStatus, Snapshot,
+    ChainStatus, ClusterStatus, DelayStatus, DropStatus, ManagerStatus, NfState, NfStatus, NodeStatus,
+    OfferStatus, SchedulerStatus, ServerStatus, SharedStageStatus, Snapshot,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -102,6 +103,41 @@ fn after(seconds: u64) -> Snapshot {
     }
 }
 
+/// The same where nodes share an NF: one serves most flows, one is lost.
+fn among_nodes(seconds: u64) -> Snapshot {
+    let node = |name: &str, alive, price: Option<f64>| NodeStatus {
+        name: name.into(),
+        alive,
+        nfs: price
+            .map(|price| OfferStatus { nf: "firewall".into(), instances: 1, price, ..OfferStatus::default() })
+            .into_iter()
+            .collect(),
+        ..NodeStatus::default()
+    };
+    let server = |node: &str, slots, cost: Option<f64>| ServerStatus {
+        node: node.into(),
+        alive: cost.is_some(),
+        slots,
+        cost,
+        ..ServerStatus::default()
+    };
+    let stage = SharedStageStatus {
+        chain: "web".into(),
+        nf: "firewall".into(),
+        steered_rate: 1_200_000.0,
+        servers: vec![server("a", 96, Some(1.2)), server("b\u{1b}", 32, Some(1.9)), server("c", 0, None)],
+        ..SharedStageStatus::default()
+    };
+    let cluster = ClusterStatus {
+        node: "a".into(),
+        mode: "drench".into(),
+        nodes: vec![node("a", true, Some(0.2)), node("b\u{1b}", true, Some(0.9)), node("c", false, None)],
+        stages: vec![stage],
+        ..ClusterStatus::default()
+    };
+    Snapshot { cluster: Some(cluster), ..after(seconds) }
+}
+
 /// A screen after some seconds.
 fn screen() -> Screen {
     let mut screen = Screen::default();
@@ -155,6 +191,20 @@ fn one_frame_as_text_has_every_chain_and_stage() {
     is_as_committed("once.txt", &text);
     assert!(text.is_ascii() || text.contains('\u{fffd}'), "{text}");
     assert!(!text.contains('\u{1b}'), "a name must not command the terminal");
+}
+
+#[test]
+fn nodes_that_share_an_nf_are_seen_with_their_prices() {
+    let glyphs = Glyphs::new(true, true);
+    let mut screen = Screen::default();
+    screen.take(Frame::of(Interval::between(&among_nodes(1), &among_nodes(2))));
+    is_as_committed("nodes-80x24.txt", &shown(&screen, glyphs, 80, 24));
+    for (width, height) in [(1, 1), (40, 4), (56, 17), (200, 100)] {
+        shown(&screen, glyphs, width, height);
+    }
+    let frame = serde_json::to_value(screen.frame.as_ref().unwrap()).unwrap();
+    assert_eq!((&frame["node"], &frame["nodes"][1]["nfs"][0]["price"]), (&"a".into(), &0.9.into()));
+    assert_eq!(frame["chains"][0]["shared"][0]["servers"][0]["slots"], 96);
 }
 
 /// No size may panic, and no screen has more lines than the terminal.

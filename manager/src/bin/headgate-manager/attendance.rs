@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use headgate_api::attendance::{Failed, LEAVE, Said, Text};
 use headgate_api::exit::Exit;
-use headgate_api::request::{CLIENT_PATIENCE, read_line, write_line};
+use headgate_api::request::{CLIENT_PATIENCE, answer, read_line, write_line};
 use headgate_host::stop::Stop;
 use headgate_manager::Handle;
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -110,7 +110,7 @@ impl Voice {
         if quiet && let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
             let _ = rustix::stdio::dup2_stderr(&null);
         }
-        self.say_last(&Said::Ok(serde_json::Value::Null));
+        self.say_last(&Said::from(answer(&())));
     }
 
     fn stream(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {

@@ -14,7 +14,7 @@ use headgate_session::message::{self, MessageError};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::message::{FromPredecessor, FromSuccessor, VERSION};
-use crate::api::{Answer, RequestError};
+use crate::api::{Answer, RequestError, answer};
 use crate::control::Control;
 use crate::control::instance::Instance;
 use crate::control::state::StateHome;
@@ -123,7 +123,7 @@ impl Control {
         if !obstacles.is_empty() {
             return refuse(format!("its work cannot be handed over while it runs: {}", obstacles.join("; ")));
         }
-        Ok(serde_json::Value::Null)
+        answer(&())
     }
 
     /// Begins to hand over to the successor that listens there.
@@ -151,7 +151,7 @@ impl Control {
             format!("process {} is to follow: packets inside leave, and no more are taken in", leaving.pid);
         self.handover.leaving = Some(leaving);
         self.log(EventCode::HandOverBegun, "manager", what);
-        Ok(serde_json::Value::Null)
+        answer(&())
     }
 
     /// Goes on with a hand-over, if there is one.

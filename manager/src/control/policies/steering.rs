@@ -356,7 +356,7 @@ struct Part<'a> {
 fn parts<'a>(table: &'a Table, map: &'a Map, offers: &'a Offers) -> impl Iterator<Item = Part<'a>> {
     table.servers.iter().map(|(choice, cost)| {
         let slots = table.sharing.table().iter().flatten().filter(|one| **one == choice.owner).count();
-        let node = map.network.nodes.get(choice.owner.node.0 as usize).map_or("?", String::as_str);
+        let node = map.name_of(choice).unwrap_or("?");
         let price = offers.kappas.get(choice.core.resource as usize).copied().unwrap_or_default();
         Part { node, slots, cost: *cost, price }
     })

@@ -8,12 +8,12 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 
-use headgate_api::request::NOTHING_TO_CHANGE;
+use headgate_api::request::{Applied, NOTHING_TO_CHANGE};
 
 use super::super::instance::Instance;
 use super::super::{Control, origin};
 use super::{Change, Replacement, failed};
-use crate::api::{Answer, RequestError};
+use crate::api::{Answer, RequestError, answer};
 use crate::config::model::Nf;
 use crate::config::{Config, OnFailure};
 use crate::fabric::INSTANCES_MAX;
@@ -75,7 +75,7 @@ impl Control {
         let all = self.named(name)?;
         let old: Vec<usize> = all.iter().filter_map(|one| one.old).collect();
         if old.is_empty() {
-            let _ = reply.send(Ok(serde_json::json!({ "changes": [NOTHING_TO_CHANGE] })));
+            let _ = reply.send(answer(&Applied { changes: vec![NOTHING_TO_CHANGE.to_owned()] }));
             return Ok(());
         }
         self.refuse_drain(&all[0].nf, &old)?;

@@ -41,6 +41,14 @@ pub struct Wish {
 }
 
 impl Failover {
+    /// Notes that a node was seen to be out of reach. The worker hears it by another way than the control
+    /// loop, and may have begun the next view before it is noted here.
+    pub fn note_lost(&mut self, node: &str, at: Moment) {
+        if self.from == node && at <= self.at {
+            self.lost_at.get_or_insert(at);
+        }
+    }
+
     /// Returns the sentence on it.
     pub fn sentence(&self) -> String {
         let micros = |from: Moment, to: Moment| (to - from).0 / 1000;
@@ -261,6 +269,23 @@ mod tests {
         let said = differs("right", &[forged.clone(), forged.clone(), forged.clone(), forged, one]);
         assert!(said.len() < 900 && !said.contains('\u{1b}') && said.contains("2 more keys"), "{said}");
         assert!(differs("right", &[]).contains("another version"));
+    }
+
+    #[test]
+    fn a_loss_that_is_noted_behind_its_view_is_its_reason() {
+        let (from, to) = ("left".to_owned(), "right".to_owned());
+        let ended = Failover { view: View(4), from, to, at: Moment(500), lost_at: None, resumed_at: None };
+        let noted = |node: &str, at| {
+            let mut failover = ended.clone();
+            failover.note_lost(node, Moment(at));
+            failover.lost_at
+        };
+        assert_eq!(noted("left", 400), Some(Moment(400)));
+        assert_eq!(noted("right", 400), None, "the node that took over");
+        assert_eq!(noted("left", 600), None, "the node before, as a standby");
+        let mut failover = Failover { lost_at: Some(Moment(300)), ..ended };
+        failover.note_lost("left", Moment(400));
+        assert_eq!(failover.lost_at, Some(Moment(300)));
     }
 
     #[test]
