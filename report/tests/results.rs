@@ -179,38 +179,6 @@ fn of_resilience() -> Vec<Plot> {
     ]
 }
 
-/// Policies of large.md, in the order of their lines.
-const POLICIES: [&str; 4] = ["os", "weights", "backpressure", "nfvnice"];
-
-fn of_large() -> Vec<Plot> {
-    let text = text("large.md");
-    let table = rows(&text, "## Policies by load");
-    let column = |name: &str| table[0].iter().position(|heading| *heading == name).unwrap();
-    let line = |policy: &str, at: usize| Line {
-        name: policy.to_owned(),
-        points: table
-            .iter()
-            .filter(|row| row[1].trim_matches('`') == policy)
-            .filter_map(|row| Some((number(row[0])?, number(row[at])?)))
-            .collect(),
-    };
-    let lines = |title: &str, label: &str, heading: &str| {
-        let at = column(heading);
-        let drawing = Lines {
-            x: Axis::linear("load, % of the mean core"),
-            y: Axis::linear(label),
-            series: POLICIES.iter().map(|policy| line(policy, at)).collect(),
-            steps: false,
-        };
-        plot(&format!("large-{heading}"), title, Drawing::Lines(drawing))
-    };
-    vec![
-        lines("1,000 NFs in 250 chains on 64 cores, simulated", "left, % of what could", "left"),
-        lines("The chain that one of twenty is worse off than", "left, % of what could", "twentieth"),
-        lines("Work on packets that ended later", "wasted, % of what left", "wasted"),
-    ]
-}
-
 #[test]
 fn plots_of_results_are_drawn_from_their_tables() {
     let folder = results().join("plots");
@@ -219,7 +187,6 @@ fn plots_of_results_are_drawn_from_their_tables() {
         ("scc.md", of_scc()),
         ("unis.md", of_unis()),
         ("resilience.md", of_resilience()),
-        ("large.md", of_large()),
     ] {
         let text = text(document);
         for plot in plots {

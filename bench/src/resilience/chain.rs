@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use headgate_api::Request;
 use headgate_api::session::Session;
-use headgate_api::status::{NfState, NfStatus, Snapshot};
+use headgate_api::status::{ChainStatus, NfState, NfStatus, Snapshot};
 use headgate_host::cores::Placement;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
@@ -27,8 +27,8 @@ const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Reasons of packets that are shed for overload: no loss of a death.
 const SHED: [&str; 2] = ["throttled", "stage-full"];
-/// Reason of packets that come while the chain runs dry: no chain of ours had them.
-const OUTSIDE: &str = "no-rule";
+/// Chain of packets that come while ours runs dry: they are none of it, and still come while it is judged.
+const UNCLAIMED: &str = "-";
 
 /// How packets ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,21 +171,32 @@ pub(crate) fn wait_for(
 pub(crate) fn run_dry(session: &Session, bed: &Bed<'_>) -> anyhow::Result<Snapshot> {
     let text = bed.to_toml().replace(RULE, "");
     session.handle().ask(&Request::Apply { name: "dry (made by headgate bench)".to_owned(), text })?;
-    wait_for(session, "the chain runs dry", |now| now.nfs.iter().all(|nf| nf.held == 0 && nf.pending == 0))
+    wait_for(session, "the chain runs dry", |now| now.nfs.iter().all(|nf| nf.held == 0 && nf.pending == 0))?;
+    // With the workers standing still: what NFs have returned has left then, and is counted so.
+    Ok(session.handle().get(&Request::Snapshot { audit: true })?)
+}
+
+/// Returns the chain that is judged.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn judged(now: &Snapshot) -> anyhow::Result<&ChainStatus> {
+    now.chains.iter().find(|chain| chain.name != UNCLAIMED).context("there is a chain")
 }
 
 /// Returns how packets ended, for a chain that has run dry.
 pub(crate) fn ends(now: &Snapshot) -> Ends {
     let count = |is_so: fn(&str) -> bool| {
-        let of_kind = now.drops.iter().filter(|drop| is_so(&drop.reason));
+        let of_kind = now.drops.iter().filter(|drop| drop.chain != UNCLAIMED && is_so(&drop.reason));
         of_kind.map(|drop| drop.count).sum::<u64>()
     };
-    let (shed, outside) = (count(|reason| SHED.contains(&reason)), count(|reason| reason == OUTSIDE));
+    let shed = count(|reason| SHED.contains(&reason));
     let not_recorded = not_recorded(now);
-    let ended = count(|_| true) - shed - outside - not_recorded;
-    let [entered, left] =
-        [0, 1].map(|which| now.chains.iter().map(|one| [one.entered, one.left][which]).sum());
-    let unknown = u64::saturating_sub(entered, left + shed + ended + outside + not_recorded);
+    let ended = count(|_| true) - shed - not_recorded;
+    let of_ours = now.chains.iter().filter(|chain| chain.name != UNCLAIMED);
+    let (entered, left) =
+        of_ours.fold((0, 0), |(entered, left), one| (entered + one.entered, left + one.left));
+    let unknown = u64::saturating_sub(entered, left + shed + ended + not_recorded);
     Ends { lost: ended + unknown, shed, not_recorded }
 }
 
@@ -203,7 +214,7 @@ pub(crate) fn counted(session: &Session, nf: &str) -> anyhow::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use headgate_api::status::{ChainStatus, DropStatus};
+    use headgate_api::status::DropStatus;
 
     use super::*;
 
@@ -211,12 +222,20 @@ mod tests {
     fn what_was_not_shed_and_did_not_leave_is_lost() {
         let drop =
             |reason: &str, count| DropStatus { reason: reason.to_owned(), count, ..DropStatus::default() };
-        let chain = |entered, left| ChainStatus { entered, left, ..ChainStatus::default() };
-        let chains = vec![chain(1000, 0), chain(100, 70)];
+        let chain = |name: &str, entered, left| ChainStatus {
+            name: name.to_owned(),
+            entered,
+            left,
+            ..ChainStatus::default()
+        };
+        let chains = vec![chain(UNCLAIMED, 1000, 0), chain("chain", 100, 70)];
         let mut drops =
             vec![drop("stage-full", 8), drop("throttled", 2), drop("nf-died", 15), drop("poison", 1)];
-        drops.extend([drop(OUTSIDE, 1000), drop("port-full", 3)]);
+        // Its packets go on: one came between two samples.
+        let outside = DropStatus { chain: UNCLAIMED.to_owned(), ..drop("no-rule", 999) };
+        drops.extend([outside, drop("port-full", 3)]);
         let now = Snapshot { chains, drops, ..Snapshot::default() };
+        assert_eq!(judged(&now).unwrap().left, 70);
         assert_eq!(ends(&now), Ends { lost: 16 + 1, shed: 10, not_recorded: 3 });
     }
 

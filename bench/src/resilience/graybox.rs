@@ -16,7 +16,9 @@ use headgate_wire::pcap::Records;
 use rustix::process::Signal;
 
 use super::bench::{Bench, NOT_RECORDED, Outcome, progress, row};
-use super::chain::{Bed, Death, Ends, Sink, are_ready, counted, ends, kill, run_dry, takeovers, wait_for};
+use super::chain::{
+    Bed, Death, Ends, Sink, are_ready, counted, ends, judged, kill, run_dry, takeovers, wait_for,
+};
 use crate::report::{Row, Section};
 use crate::statistics::{Round, Rounds, Summary, quantile};
 
@@ -191,24 +193,29 @@ impl Case<'_> {
         let mut found = judge_counts(&session, &now)?;
         found.deaths = deaths.into();
         let whole = session.stop()? != Some(false);
-        judge_frames(&file, nfs, now.chains[0].left, &mut found)?;
+        judge_frames(&file, nfs, judged(&now)?.left, &mut found)?;
         Ok((found, whole))
     }
 }
 
 /// Judges what the manager and the NFs have counted.
 fn judge_counts(session: &Session, now: &Snapshot) -> anyhow::Result<Found> {
-    let chain = now.chains.first().context("there is a chain")?;
+    let chain = judged(now)?;
     let Ends { lost, shed, not_recorded } = ends(now);
     let mut found = Found { lost, shed, not_recorded, ..Found::default() };
     let passed = chain.left + not_recorded;
-    let mut before = chain.entered;
+    let (mut before, mut all) = (chain.entered, Vec::new());
     for nf in &now.nfs {
         let counted = counted(session, &nf.nf)?;
+        all.push(counted);
         let is_last = std::ptr::eq(nf, now.nfs.last().unwrap_or(nf));
         let is_possible = counted <= before && counted >= passed && (!is_last || counted == passed);
         found.miscounted += u64::from(!is_possible);
         before = counted;
+    }
+    if found.miscounted > 0 {
+        let entered = chain.entered;
+        progress(&format!("graybox: of {entered} packets {all:?} were counted, and {passed} passed"));
     }
     Ok(found)
 }

@@ -65,6 +65,14 @@ impl Own {
     }
 }
 
+/// A frame with a service header that is for us, and its first bytes.
+#[derive(Clone, Copy)]
+struct Outer<'a> {
+    own: Own,
+    packet: Descriptor,
+    head: &'a [u8; HEAD_BYTES],
+}
+
 /// Result of looking for a service header.
 enum Found {
     /// There is none for us.
@@ -131,9 +139,47 @@ impl Intake {
             // What is left to do on it counts from where it lies.
             return Err(DropReason::LongFrame);
         }
-        store.holders.extras.clear(&[packet]);
+        let outer = Outer { own, packet, head: &head };
+        match Header::new(&head[ethernet::HEADER_LENGTH..copied]) {
+            Err(HeaderError::Truncated) if packet.length() as usize > copied => {
+                self.enter_long(view, ledger, burst, outer)
+            }
+            header => self.enter(view, ledger, burst, outer, header),
+        }
+    }
+
+    /// Enters the frame behind a service header that is longer than those of MD type 1.
+    #[cold]
+    fn enter_long(
+        &self,
+        view: &View,
+        ledger: &Ledger,
+        burst: &Burst,
+        outer: Outer<'_>,
+    ) -> Result<Found, DropReason> {
         let mut long = [0; LONG_HEAD_BYTES];
-        let header = read_header(region, packet, &head[..copied], &mut long)?;
+        let copied = ledger.store(burst.region).stack.region().read(outer.packet, &mut long);
+        let header = Header::new(&long[ethernet::HEADER_LENGTH..copied]);
+        self.enter(view, ledger, burst, outer, header)
+    }
+
+    /// Enters the frame behind a service header.
+    #[inline(always)]
+    fn enter(
+        &self,
+        view: &View,
+        ledger: &Ledger,
+        burst: &Burst,
+        outer: Outer<'_>,
+        header: Result<Header<&[u8]>, HeaderError>,
+    ) -> Result<Found, DropReason> {
+        let Outer { own, packet, head } = outer;
+        let store = ledger.store(burst.region);
+        let region = store.stack.region();
+        let header = header.map_err(|error| match error {
+            HeaderError::Version(_) => DropReason::NshVersion,
+            _ => DropReason::NshMalformed,
+        })?;
         // RFC 8300 §2.2: "Each SFF involved in forwarding an NSH packet MUST decrement the TTL value by 1
         // prior to NSH forwarding lookup."
         let base = header.base().forwarded().ok_or(DropReason::NshTtl)?;
@@ -142,13 +188,14 @@ impl Intake {
         if own.is_link() && goes_back(view, entrance, aim, burst.from.port()) {
             return Err(DropReason::NoWay);
         }
-        let inside = strip(region, packet, base, &head)?;
+        let inside = strip(region, packet, base, head)?;
         let of_frame = spread_inside(region, inside, &self.seeds, burst.from.port())?;
         let said = header.context().map(|context| context.flow_hash).filter(|hash| *hash != 0);
         let (flow, at) = (said.unwrap_or(of_frame), (view.now.0 >> TICK_SHIFT) as u32);
         store.holders.set_arrival(packet.index(), Arrival { flow, at });
         let mut context = [0; CONTEXT_LENGTH];
         let metadata = aim.kept(header.metadata(), &mut context);
+        store.holders.extras.clock.set(packet.index(), 0);
         store.holders.extras.service.set(packet.index(), base, metadata);
         Ok(Found::Inside(inside, aim.place(burst.from.entering(entrance))))
     }
@@ -210,26 +257,6 @@ fn goes_back(view: &View, entrance: Entrance, aim: Aim, port: PortId) -> bool {
         _ => view.plan.hop(entrance.chain(), entrance.position()).unpack(),
     };
     matches!(hop, Hop::Node { .. }) && view.plan.tunnel(hop).is_some_and(|tunnel| tunnel.port == port)
-}
-
-/// Returns the header in the first bytes of a frame, or in more of them that are read into `long`.
-fn read_header<'h>(
-    region: &Region,
-    packet: Descriptor,
-    head: &'h [u8],
-    long: &'h mut [u8; LONG_HEAD_BYTES],
-) -> Result<Header<&'h [u8]>, DropReason> {
-    let header = match Header::new(&head[ethernet::HEADER_LENGTH..]) {
-        Err(HeaderError::Truncated) if packet.length() as usize > head.len() => {
-            let copied = region.read(packet, long);
-            Header::new(&long[ethernet::HEADER_LENGTH..copied])
-        }
-        header => header,
-    };
-    header.map_err(|error| match error {
-        HeaderError::Version(_) => DropReason::NshVersion,
-        _ => DropReason::NshMalformed,
-    })
 }
 
 /// Returns the frame behind a service header. One that is no frame but an IP packet gets an Ethernet header,

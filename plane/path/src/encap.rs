@@ -7,7 +7,7 @@
 use headgate_shm::{Descriptor, Region};
 use headgate_units::Ticks;
 use headgate_wire::flow_key;
-use headgate_wire::nsh::{self, Base, Context, ServicePath, md_type, next_protocol};
+use headgate_wire::nsh::{self, Base, Context, ServicePath};
 
 use crate::holders::{Holders, TICK_SHIFT, UNKNOWN_ARRIVAL};
 
@@ -49,29 +49,20 @@ pub(crate) fn write_header(
     clock: Micros,
     bytes: &mut [u8; nsh::LENGTH_MAX],
 ) -> usize {
-    let rest = match holders.extras.service.get(packet.index()) {
-        Some(kept) => {
-            let base = kept.base.with_next_protocol(next_protocol::ETHERNET);
-            match aimed(kept.metadata(), target).filter(|_| target != 0 && base.md_type() == md_type::FIXED) {
-                Some(context) => nsh::write(base, path, &context, bytes),
-                None => nsh::write(base, path, kept.metadata(), bytes),
-            }
-        }
-        None => {
-            let mut head = [0; flow_key::HEADER_BYTES];
-            let copied = region.read(packet, &mut head);
-            let context = Context {
-                flow_hash: nsh::flow_hash(&head[..copied], packet.length() as usize),
-                ingress,
-                egress,
-                time_us: clock.at_arrival(holders.arrival(packet.index()).at),
-                target,
-                digest: 0,
-            };
-            nsh::write(Base::of_type_1(), path, &context.to_bytes(), bytes)
-        }
+    if let Some(length) = holders.extras.service.write(packet.index(), path, target, bytes) {
+        return length;
+    }
+    let mut head = [0; flow_key::HEADER_BYTES];
+    let copied = region.read(packet, &mut head);
+    let context = Context {
+        flow_hash: nsh::flow_hash(&head[..copied], packet.length() as usize),
+        ingress,
+        egress,
+        time_us: clock.at_arrival(holders.arrival(packet.index()).at),
+        target,
+        digest: 0,
     };
-    let rest = rest.map_or(0, |rest| rest.len());
+    let rest = nsh::write(Base::of_type_1(), path, &context.to_bytes(), bytes).map_or(0, |rest| rest.len());
     nsh::LENGTH_MAX - rest
 }
 

@@ -78,8 +78,19 @@ fn put_in_front(
             continue;
         }
         let (offset, whole) = (packet.offset() - length, packet.length() + length);
-        region.write(packet.index(), offset, &tunnel.header);
-        region.write(packet.index(), offset + tunnel.header.len() as u32, &service[..inner]);
+        match <&[u8; ethernet::HEADER_LENGTH]>::try_from(tunnel.header.as_slice()) {
+            // As most are, with a length that is known: two or three stores.
+            Ok(link) if inner == nsh::LENGTH_OF_TYPE_1 => {
+                let mut front = [0; ethernet::HEADER_LENGTH + nsh::LENGTH_OF_TYPE_1];
+                front[..ethernet::HEADER_LENGTH].copy_from_slice(link);
+                front[ethernet::HEADER_LENGTH..].copy_from_slice(&service[..nsh::LENGTH_OF_TYPE_1]);
+                region.write(packet.index(), offset, &front);
+            }
+            _ => {
+                region.write(packet.index(), offset, &tunnel.header);
+                region.write(packet.index(), offset + tunnel.header.len() as u32, &service[..inner]);
+            }
+        }
         (run.packets[kept], run.places[kept]) = (packet.with_extent(offset, whole), place);
         kept += 1;
     }

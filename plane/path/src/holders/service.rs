@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use headgate_wire::nsh::{Base, FIXED_LENGTH, LENGTH_MAX, TARGET_AT, md_type};
+use headgate_wire::nsh::{Base, FIXED_LENGTH, LENGTH_MAX, ServicePath, TARGET_AT, md_type, next_protocol};
 
 /// Most bytes behind the service path header.
 pub const METADATA_MAX: usize = LENGTH_MAX - FIXED_LENGTH;
@@ -73,6 +73,36 @@ impl ServiceHeaders {
         Some(ServiceHeader { base, metadata })
     }
 
+    /// Writes the header that the packet in a buffer came with, around an Ethernet frame and with this path.
+    /// `target` is the node that it says is to serve the packet's stage; 0: what it says stays. Returns its
+    /// length; `None` where the packet came without one.
+    #[inline]
+    pub fn write(
+        &self,
+        index: u32,
+        path: ServicePath,
+        target: u16,
+        bytes: &mut [u8; LENGTH_MAX],
+    ) -> Option<usize> {
+        let Kept(words) = self.0.get(index as usize)?;
+        let first = words[0].load(Ordering::Relaxed);
+        if first & PRESENT == 0 {
+            return None;
+        }
+        let base = Base::from_bits(first as u32).with_next_protocol(next_protocol::ETHERNET);
+        let metadata = metadata_length(base);
+        bytes[..4].copy_from_slice(&base.bits().to_be_bytes());
+        bytes[4..FIXED_LENGTH].copy_from_slice(&path.bits().to_be_bytes());
+        // No byte is read of more than there are: those behind are of a packet before.
+        for (to, word) in bytes[FIXED_LENGTH..][..metadata].chunks_mut(WORD).zip(&words[1..]) {
+            to.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes()[..to.len()]);
+        }
+        if target != 0 && base.md_type() == md_type::FIXED {
+            bytes[FIXED_LENGTH + TARGET_AT..][..2].copy_from_slice(&target.to_be_bytes());
+        }
+        Some(FIXED_LENGTH + metadata)
+    }
+
     /// Returns the node that the header says is to serve the packet's stage; 0: it says none.
     #[inline]
     #[must_use]
@@ -117,9 +147,11 @@ impl ServiceHeaders {
 
 #[cfg(test)]
 mod tests {
-    use headgate_wire::nsh::Context;
+    use headgate_wire::nsh::{self, Context, Header, LENGTH_OF_TYPE_1};
 
     use super::*;
+
+    const PATH: ServicePath = ServicePath { path: 0x0a0b0c, index: 254 };
 
     #[test]
     fn headers_of_every_length_come_out_as_they_went_in() {
@@ -131,12 +163,17 @@ mod tests {
             headers.set(3, base, &metadata);
             let kept = headers.get(3).unwrap();
             assert_eq!((kept.base, kept.metadata()), (base, metadata.as_slice()));
+            let (mut expected, mut written) = ([0; LENGTH_MAX], [0; LENGTH_MAX]);
+            let rest = nsh::write(base.with_next_protocol(3), PATH, &metadata, &mut expected).unwrap().len();
+            assert_eq!(headers.write(3, PATH, 9, &mut written), Some(LENGTH_MAX - rest));
+            assert_eq!(written, expected, "{words} words");
             headers.copy_from(0, &headers, 3);
             assert_eq!(headers.get(0).unwrap().metadata(), metadata);
         }
         headers.clear(3);
         headers.copy_from(0, &headers, 3);
         assert!(headers.get(3).is_none() && headers.get(0).is_none() && headers.get(1).is_none());
+        assert_eq!(headers.write(3, PATH, 9, &mut [0; LENGTH_MAX]), None);
     }
 
     #[test]
@@ -146,6 +183,12 @@ mod tests {
         assert_eq!(headers.target(1), 0);
         headers.set(1, Base::of_type_1(), &context);
         assert_eq!((headers.target(1), headers.target(0), headers.target(7)), (0x0102, 0, 0));
+        let target_of = |wanted| {
+            let mut written = [0; LENGTH_MAX];
+            assert_eq!(headers.write(1, PATH, wanted, &mut written), Some(LENGTH_OF_TYPE_1));
+            Header::new(&written[..LENGTH_OF_TYPE_1]).unwrap().context().unwrap().target
+        };
+        assert_eq!((target_of(0), target_of(0x0304)), (0x0102, 0x0304));
         let of_type_2 = Base::from_bits(6 << 16 | 2 << 8 | 3);
         headers.set(1, of_type_2, &context);
         assert_eq!(headers.target(1), 0);
