@@ -27,7 +27,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use headgate_api::request::{Answer, Request, RequestError, answer, write_line};
-use headgate_api::watch::{End, EndReason, Said};
+use headgate_api::watch::{End, EndReason, NICE, Said};
 use headgate_path::trace::Record;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -39,10 +39,6 @@ const DRAIN_EVERY: Duration = Duration::from_millis(10);
 /// Time after which a client that takes nothing has its stream ended. Our choice: longer than a pager that is
 /// read, shorter than anybody waits for a program that hangs.
 const SLOW_PATIENCE: Duration = Duration::from_secs(60);
-/// Niceness of the threads. Our choice: on a core that is busy otherwise the kernel gives such a thread 36
-/// parts beside 1024 (`sched_prio_to_weight` of kernel/sched/core.c), 3.4 %, less than a watched chain may
-/// lose. With 19 it has 1.4 %, and waits for tens of seconds on a machine that builds.
-const NICE: i32 = 15;
 /// Bytes that wait to be written at most; what comes beyond is drained later, or lost.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 

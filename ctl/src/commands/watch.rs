@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use headgate_api::client::{self, Watched};
-use headgate_api::watch::{End, EndReason, Filter};
+use headgate_api::watch::{End, EndReason, Filter, NICE};
 use headgate_api::{Exit, Request};
 use headgate_host::filter::FilterError;
 use headgate_host::signals;
@@ -16,6 +16,8 @@ use crate::output::Output;
 /// once.
 pub fn begin(name: &str, request: &Request) -> Result<Watched, CommandError> {
     let wish = signals::catch()?;
+    // What is watched is not to be slowed down by who writes it; where it is refused, it is as it was.
+    let _ = rustix::process::setpriority_process(None, NICE);
     let watched = client::watch(name, request)?;
     let enough = watched.enough()?;
     let wait = move || {

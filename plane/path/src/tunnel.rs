@@ -1,6 +1,7 @@
 //! Encapsulation: puts an outer header in front of packets that leave for another node, or by an exit that is
 //! a tunnel, in the headroom of their buffers. Nothing is copied but the header.
 
+use headgate_shm::Region;
 use headgate_shm::geometry::FRAME_BYTES_MAX;
 use headgate_units::PortId;
 use headgate_wire::MacAddress;
@@ -78,23 +79,26 @@ fn put_in_front(
             continue;
         }
         let (offset, whole) = (packet.offset() - length, packet.length() + length);
-        match <&[u8; ethernet::HEADER_LENGTH]>::try_from(tunnel.header.as_slice()) {
-            // As most are, with a length that is known: two or three stores.
-            Ok(link) if inner == nsh::LENGTH_OF_TYPE_1 => {
-                let mut front = [0; ethernet::HEADER_LENGTH + nsh::LENGTH_OF_TYPE_1];
-                front[..ethernet::HEADER_LENGTH].copy_from_slice(link);
-                front[ethernet::HEADER_LENGTH..].copy_from_slice(&service[..nsh::LENGTH_OF_TYPE_1]);
-                region.write(packet.index(), offset, &front);
-            }
-            _ => {
-                region.write(packet.index(), offset, &tunnel.header);
-                region.write(packet.index(), offset + tunnel.header.len() as u32, &service[..inner]);
-            }
-        }
+        write_front(region, packet.index(), offset, &tunnel.header, &service[..inner]);
         (run.packets[kept], run.places[kept]) = (packet.with_extent(offset, whole), place);
         kept += 1;
     }
     kept
+}
+
+/// Writes the header of a tunnel and a service header behind it.
+#[inline(always)]
+fn write_front(region: &Region, index: u32, offset: u32, link: &[u8], service: &[u8]) {
+    const LINK: usize = ethernet::HEADER_LENGTH;
+    if link.len() == LINK && service.len() == nsh::LENGTH_OF_TYPE_1 {
+        // As most are, and of a length that is known: two stores.
+        let mut front = [0; LINK + nsh::LENGTH_OF_TYPE_1];
+        front[..LINK].copy_from_slice(link);
+        front[LINK..].copy_from_slice(service);
+        return region.write(index, offset, &front);
+    }
+    region.write(index, offset, link);
+    region.write(index, offset + link.len() as u32, service);
 }
 
 impl Tunnel {
