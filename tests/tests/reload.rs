@@ -93,7 +93,9 @@ impl Drop for Service {
 
 fn by_itself() -> Command {
     let _ = programs::nfs();
-    let mut command = Command::new(programs::manager());
+    // Under nohup the tests ignore SIGHUP, and so would it.
+    let mut command = Command::new("/usr/bin/env");
+    command.arg("--default-signal=HUP").arg(programs::manager());
     command.env_remove("NOTIFY_SOCKET").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
