@@ -6,7 +6,8 @@ const KEY = "headgate.token";
 // show.
 export function takeFromLink() {
     const link = new URLSearchParams(location.hash.slice(1));
-    if (link.get("token")) sessionStorage.setItem(KEY, link.get("token"));
+    // A token has no spaces: one that is read as such was a plus, as in base64.
+    if (link.get("token")) sessionStorage.setItem(KEY, link.get("token").replaceAll(" ", "+"));
     if (link.get("theme")) document.documentElement.dataset.theme = link.get("theme") === "dark" ? "dark" : "light";
     if (location.hash) history.replaceState(null, "", location.pathname);
     return link;

@@ -63,7 +63,8 @@ export function fill(element, chain, isPicked) {
         status.delay_bound_ns !== null && status.delay.p99_ns > status.delay_bound_ns)] : [];
     const head = [figure("in", rate(entered)), figure("out", rate(left)), figure("dropped", rate(dropped), dropped > 0), ...delay];
     const stop = (...inside) => tag("div", { className: "stop" }, ...inside);
-    const empty = (name) => tag("div", { className: "port" }, name, ": no instance");
+    // A stage of another node is named with it.
+    const empty = (name) => tag("div", { className: "port" }, name.includes("@") ? name.replace("@", " at ") : `${name}: no instance`);
     const way = [
         stop(tag("div", { className: "port" }, status.entry ?? "in")),
         ...stages.map((all, number) => stop(...(all.length ? all.map(instance) : [empty(status.stages[number])]))),

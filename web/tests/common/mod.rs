@@ -22,7 +22,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Token of the administrator.
 pub const ADMIN: &str = "admin-0123456789abcdef0123456789";
 /// Token of those who read.
-pub const READER: &str = "reader-0123456789abcdef012345678";
+pub const READER: &str = "reader+0123456789abcdef012345678";
 
 /// A server that runs until it is dropped.
 pub struct Running {
