@@ -15,6 +15,9 @@ pub use crate::event::{Event, EventCode, Severity};
 pub use cluster::{BeatStatus, ClusterStatus, NodeStatus, OfferStatus, ServerStatus, SharedStageStatus};
 pub use groups::{FailoverStatus, GroupStatus, LaneStatus, RefusedFrames};
 
+/// Name of the chain of packets that no rule claims.
+pub const UNCLAIMED: &str = "-";
+
 /// State of a manager at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

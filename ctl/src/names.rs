@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 
 use clap_complete::engine::CompletionCandidate;
-use headgate_api::status::Snapshot;
+use headgate_api::status::{Snapshot, UNCLAIMED};
 use headgate_api::{self as api, Request, place};
 
 /// Returns the names of managers that have a lock, in their order.
@@ -47,7 +47,7 @@ pub fn groups() -> Vec<CompletionCandidate> {
 /// Completes a chain's name, in the same way.
 pub fn chains() -> Vec<CompletionCandidate> {
     let Some(now) = snapshot() else { return Vec::new() };
-    let names = now.chains.into_iter().map(|chain| chain.name).filter(|name| name != crate::view::UNCLAIMED);
+    let names = now.chains.into_iter().map(|chain| chain.name).filter(|name| name != UNCLAIMED);
     names.map(CompletionCandidate::new).collect()
 }
 

@@ -19,6 +19,6 @@ pub use groups::groups;
 pub use interval::Interval;
 pub use rules::rules;
 pub use tables::{
-    HELD_BY_OTHERS_MIN, UNCLAIMED, accounts, chains, delays, drops, events, flows, headline, held_by_others,
-    latencies, memory, nf_details, nfs, nfs_brief, objectives, ports, refusals, standbys, totals, workers,
+    HELD_BY_OTHERS_MIN, accounts, chains, delays, drops, events, flows, headline, held_by_others, latencies,
+    memory, nf_details, nfs, nfs_brief, objectives, ports, refusals, standbys, totals, workers,
 };

@@ -5,12 +5,13 @@
 //! sends them: the chain is the path that they name, and its next hop gets them with an index one lower.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use headgate_api::session::Launcher;
 use headgate_host::cores::Placement;
+use headgate_host::environment::Environment;
 use headgate_nf::testing::pcap::Capture;
 use headgate_wire::ethernet::HEADER_LENGTH;
 use headgate_wire::nsh::{self, Base, ServicePath};
@@ -26,8 +27,9 @@ use crate::statistics::{Round, Rounds};
 const FORWARD: &[Work] = &[Work::Forward];
 /// Path of the chain, and the index with which its packets come.
 const PATH: ServicePath = ServicePath { path: 7, index: 255 };
-/// Addresses of the node before, of both ports, and of the next hop, as text and as bytes.
+/// Addresses of both ports, and of the next hop.
 const PORTS: [&str; 3] = ["02:00:00:00:00:0a", "02:00:00:00:00:0b", "02:00:00:00:00:0c"];
+/// Ethernet header from the node before to the first of them.
 const OUTER: [u8; HEADER_LENGTH] = [2, 0, 0, 0, 0, 10, 2, 0, 0, 0, 0, 9, 0x89, 0x4f];
 /// The shortest frame, without its check sequence: UDP from 10.0.0.1 to 198.18.0.1, port 9, no checksum.
 const FRAME: [u8; 42] = [
@@ -39,7 +41,7 @@ const FRAME_BYTES: usize = 60;
 /// Frames of a capture, which is replayed again and again. Our choice: as many as a worker takes at once.
 const FRAMES: usize = 64;
 
-/// A case: its name, and the configuration without the manager and the NF.
+/// Way of packets that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     One,
@@ -68,7 +70,7 @@ impl Captures {
         Ok(captures)
     }
 
-    fn path(&self, case: Case) -> std::path::PathBuf {
+    fn path(&self, case: Case) -> PathBuf {
         self.folder.path().join(if case == Case::Nsh { "nsh.pcap" } else { "plain.pcap" })
     }
 }
@@ -147,7 +149,7 @@ pub(super) fn measure(rounds: Option<u32>, out: &mut Output) -> anyhow::Result<R
 fn report(
     rounds: &Rounds,
     window: Duration,
-    environment: headgate_host::environment::Environment,
+    environment: Environment,
     (conserved, notes): (bool, Vec<String>),
 ) -> Report {
     let row = |(_, name, note): (Case, &'static str, &'static str)| {

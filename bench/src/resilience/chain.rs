@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use headgate_api::Request;
 use headgate_api::session::Session;
-use headgate_api::status::{ChainStatus, NfState, NfStatus, Snapshot};
+use headgate_api::status::{ChainStatus, NfState, NfStatus, Snapshot, UNCLAIMED};
 use headgate_host::cores::Placement;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
@@ -27,8 +27,6 @@ const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Reasons of packets that are shed for overload: no loss of a death.
 const SHED: [&str; 2] = ["throttled", "stage-full"];
-/// Chain of packets that come while ours runs dry: they are none of it, and still come while it is judged.
-const UNCLAIMED: &str = "-";
 
 /// How packets ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

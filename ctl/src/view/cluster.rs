@@ -2,14 +2,12 @@
 
 use headgate_api::explanation::Explanation;
 use headgate_api::status::{ClusterStatus, NodeStatus, ServerStatus, SharedStageStatus};
+use headgate_decide::spread::SLOTS;
 use headgate_units::text as units;
 use headgate_units::text::harmless;
 
 use crate::output::{Ink, Paint};
 use crate::table::Table;
-
-/// Slots of a table ([`ServerStatus::slots`]).
-const SLOTS: u32 = 128;
 
 /// Returns nodes, and how flows are divided.
 pub fn cluster(cluster: &ClusterStatus, paint: Paint) -> String {
@@ -70,7 +68,7 @@ pub fn node_state(node: &NodeStatus, own: &str) -> &'static str {
 
 /// Returns the part of new flows that goes to a node, in words.
 pub fn new_flows(server: &ServerStatus) -> String {
-    format!("{:.0} %", f64::from(server.slots) * 100.0 / f64::from(SLOTS))
+    format!("{:.0} %", f64::from(server.slots) * 100.0 / SLOTS as f64)
 }
 
 fn nodes(cluster: &ClusterStatus, paint: Paint) -> String {

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use headgate_api::status::{ChainStatus, DelayStatus, DropStatus, NfStatus, NodeStatus, SharedStageStatus};
+use headgate_api::status::{
+    ChainStatus, DelayStatus, DropStatus, NfStatus, NodeStatus, SharedStageStatus, UNCLAIMED,
+};
 use serde::Serialize;
 
 use super::Interval;
-use super::tables::{UNCLAIMED, queue_of, state};
+use super::tables::{queue_of, state};
 use crate::output::Ink;
 
 /// Chains of a manager over one interval. Its fields are the keys of `headgate top --once --json`; parts are
@@ -188,13 +190,7 @@ impl<'a> Known<'a> {
             drops_per_second: self.drops(&chain.name),
             delay: chain.delay,
             stages: chain.stages.iter().flat_map(of_stage).map(|nf| self.stage(nf)).collect(),
-            shared: self
-                .shared
-                .get(chain.name.as_str())
-                .into_iter()
-                .flatten()
-                .map(|&one| one.clone())
-                .collect(),
+            shared: self.shared.get(chain.name.as_str()).into_iter().flatten().copied().cloned().collect(),
         }
     }
 

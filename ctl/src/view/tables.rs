@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use headgate_api::status::{
     DelayStatus, Event, ExternalStatus, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, RefusedArgument,
-    ServiceStatus, Snapshot,
+    ServiceStatus, Snapshot, UNCLAIMED,
 };
 use headgate_units::text::{self as units, harmless};
 
@@ -12,9 +12,6 @@ use super::Interval;
 use super::interval::{NfRates, lost};
 use crate::output::{Ink, Paint};
 use crate::table::Table;
-
-/// The name of the chain of packets that no rule claims.
-pub const UNCLAIMED: &str = "-";
 
 /// An empty cell for zero: what never happens should not draw the eye.
 fn if_any(count: u64) -> String {

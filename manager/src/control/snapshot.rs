@@ -24,9 +24,6 @@ use crate::status::{
     NfState, NfStatus, PortStatus, SchedulerStatus, ServiceStatus, Snapshot, StationStatus, WorkerStatus,
 };
 
-/// Name of the chain of packets that no rule claims.
-const NO_CHAIN: &str = "-";
-
 impl Control {
     /// Returns the whole status at this moment.
     pub(super) fn snapshot(&mut self, audited: bool) -> Snapshot {
@@ -252,7 +249,7 @@ impl Control {
             let audit =
                 audit.map(|audit| audit.chains.get(&ChainId(number as u16)).copied().unwrap_or_default());
             let mut status = ChainStatus {
-                name: NO_CHAIN.to_owned(),
+                name: crate::status::UNCLAIMED.to_owned(),
                 entered: counts.entered,
                 made: counts.made,
                 left: counts.left,
@@ -304,7 +301,7 @@ impl Control {
     pub(super) fn chain_name(&self, number: usize) -> String {
         match self.fabric.parts.chains.get(number) {
             Some(Some(chain)) => chain.name.clone(),
-            _ if number == UNCLAIMED.index() => NO_CHAIN.to_owned(),
+            _ if number == UNCLAIMED.index() => crate::status::UNCLAIMED.to_owned(),
             _ => format!("(removed {number})"),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headgate_api::status::{ChainStatus, Snapshot};
+use headgate_api::status::{ChainStatus, Snapshot, UNCLAIMED};
 use headgate_config::model::{Policy, Program};
 use headgate_decide::profile::{Breakdown, Fusable, Ratios, SLICE_US_LONG, Source, Stage, advise};
 use headgate_host::Pid;
@@ -32,8 +32,6 @@ use crate::shipped::Shipped;
 const FUNCTIONS_MOST: usize = 12;
 /// Time for which functions are sampled: a thousand samples for each NF that runs all the time.
 const FUNCTIONS_TIME: Duration = Duration::from_secs(1);
-/// The chain of packets that no rule claims.
-const UNCLAIMED: &str = "-";
 
 /// Show where the time of a chain's packets goes, and what to change first
 ///
