@@ -1,5 +1,5 @@
 //! `headgate bench neo-nsh`: identifiers and rules of service chains, counted from planners
-//! (dissertation, chapter 10), and what a service header costs a packet ([`hop`]).
+//! (dissertation, chapter 10), and what a service header costs a packet (`hop`).
 
 mod hop;
 
