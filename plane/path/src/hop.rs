@@ -71,10 +71,8 @@ impl Stages {
         {
             let count = instance.link.hand_straight(&mut to.link, view, ledger, from, position);
             if count > 0 {
-                if ledger.watch.is_on() {
-                    let (from_at, to_at) = (At::Instance(number), At::Instance(other));
-                    ledger.watch.went_straight(&ledger.board, from_at, to_at, from, count);
-                }
+                let (from_at, to_at) = (At::Instance(number), At::Instance(other));
+                ledger.watch.went_straight(&ledger.board, from_at, to_at, from, count);
                 return count;
             }
         }

@@ -11,7 +11,7 @@ use crate::burst::Run;
 use crate::drop::DropReason;
 use crate::holders::{Entrance, Holder, Holders, Place};
 use crate::plan::UNCLAIMED;
-use crate::trace::{At, Seen, Step, Watch};
+use crate::trace::{At, Attention, Seen, Step, Watch};
 
 /// Buffers of one region in a worker's hands.
 pub struct Store {
@@ -88,8 +88,10 @@ impl Ledger {
         packets: &[Descriptor],
         places: &[Place],
     ) {
-        if self.watch.is_on() {
-            self.show(Step::Passed(station), at, region, packets, places);
+        match self.watch.attention() {
+            Attention::Off => {}
+            Attention::Counts => self.watch.count(Step::Passed(station), packets.len()),
+            Attention::Shows => self.show(Step::Passed(station), at, region, packets, places),
         }
     }
 
@@ -214,10 +216,14 @@ impl Ledger {
     ) {
         self.note_ends(chain, region, packets);
         self.board.ended(chain, reason, packets.len() as u64);
-        if self.watch.is_on() {
-            let place = Place::FREE.entering(Entrance::head(chain));
-            for packet in packets {
-                self.show(Step::Ended(reason), at, region, &[*packet], &[place]);
+        match self.watch.attention() {
+            Attention::Off => {}
+            Attention::Counts => self.watch.count(Step::Ended(reason), packets.len()),
+            Attention::Shows => {
+                let place = Place::FREE.entering(Entrance::head(chain));
+                for packet in packets {
+                    self.show(Step::Ended(reason), at, region, &[*packet], &[place]);
+                }
             }
         }
     }

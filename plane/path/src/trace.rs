@@ -49,12 +49,25 @@ const CREDIT_MAX: i64 = 1 << 19;
 /// Packets that are looked at between two samples of the clock. Our choice: long frames take some 10 us each.
 const LOOK_AT_ONCE: usize = 16;
 
+/// What becomes of packets that make a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Attention {
+    /// Nothing: nobody watches.
+    #[default]
+    Off,
+    /// They are counted, whatever their chain: there is no time to look.
+    Counts,
+    /// They are shown: looked at, measured, or counted where a watcher wants some chains only.
+    Shows,
+}
+
 /// State of what a worker watches.
 #[derive(Default)]
 pub(crate) struct Watch {
-    /// Whether anything is watched.
-    on: bool,
+    attention: Attention,
     measures: bool,
+    /// Packets that were only counted in this pass, by kind of step.
+    unseen: [u64; Step::KINDS],
     /// Whether there is time to look at packets.
     looks: bool,
     /// End of the last station, while stations are measured.
@@ -71,26 +84,56 @@ impl Watch {
     /// Measures the cost of each station, or stops.
     pub fn measure(&mut self, on: bool) {
         self.measures = on;
-        self.on = on || !self.taps.is_empty();
+        self.attend();
     }
 
     /// Begins to serve a tap, by which number it is taken away again.
     pub fn tap(&mut self, number: u32, tap: Box<Tap>) {
+        self.tell_unseen();
         self.taps.push((number, tap));
-        self.on = true;
+        self.attend();
     }
 
     /// Takes a tap away, if there is one of this number.
     pub fn untap(&mut self, number: u32) {
+        self.tell_unseen();
         self.taps.retain(|(other, _)| *other != number);
-        self.on = self.measures || !self.taps.is_empty();
         self.looks &= !self.taps.is_empty();
+        self.attend();
+    }
+
+    /// Decides what becomes of packets from here on.
+    fn attend(&mut self) {
+        let shows = self.looks || self.measures || self.taps.iter().any(|(_, tap)| tap.is_choosy());
+        self.attention = match (shows, self.taps.is_empty()) {
+            (true, _) => Attention::Shows,
+            (false, true) => Attention::Off,
+            (false, false) => Attention::Counts,
+        };
+    }
+
+    /// Returns what becomes of packets that make a step.
+    #[inline(always)]
+    pub const fn attention(&self) -> Attention {
+        self.attention
     }
 
     /// Returns whether anything is watched.
     #[inline(always)]
     pub const fn is_on(&self) -> bool {
-        self.on
+        !matches!(self.attention, Attention::Off)
+    }
+
+    /// Counts packets that make a step while that is all that becomes of them.
+    #[inline(always)]
+    pub const fn count(&mut self, step: Step, packets: usize) {
+        self.unseen[step.kind()] += packets as u64;
+    }
+
+    /// Tells taps how many packets were only counted.
+    fn tell_unseen(&mut self) {
+        self.taps.iter_mut().for_each(|(_, tap)| tap.miss_all(&self.unseen));
+        self.unseen = [0; Step::KINDS];
     }
 
     /// Returns whether packets are looked at, one by one.
@@ -102,7 +145,7 @@ impl Watch {
     /// Begins a pass: the time up to now is no station's.
     #[inline(always)]
     pub fn begin(&mut self) {
-        if self.on {
+        if self.is_on() {
             self.begin_watched();
         }
     }
@@ -114,6 +157,7 @@ impl Watch {
         let earned = now.0.saturating_sub(self.began.0) / if self.moved { BUSY_PARTS } else { IDLE_PARTS };
         self.credit = (self.credit + earned.min(CREDIT_MAX as u64) as i64).min(CREDIT_MAX);
         self.looks = !self.taps.is_empty() && (self.credit > 0 || self.follows());
+        self.attend();
         (self.mark, self.began) = (now, now);
     }
 
@@ -153,6 +197,7 @@ impl Watch {
             self.looks = self.credit > 0 || self.follows();
             looked += packets.len();
         }
+        self.attend();
         // What an NF or the next station took, without us.
         self.mark = self.mark + spent_from.since(began);
         looked
@@ -174,9 +219,21 @@ impl Watch {
     }
 
     /// Notes that packets of one place went from one instance straight to another, which nobody looks at.
+    #[inline(always)]
+    pub fn went_straight(&mut self, board: &Board, from: At, to: At, place: Place, packets: usize) {
+        match self.attention {
+            Attention::Off => {}
+            Attention::Counts => {
+                self.count(Step::Passed(Station::Hop), packets);
+                self.count(Step::Passed(Station::Deliver), packets);
+            }
+            Attention::Shows => self.show_straight(board, from, to, place, packets),
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    pub fn went_straight(&mut self, board: &Board, from: At, to: At, place: Place, packets: usize) {
+    fn show_straight(&mut self, board: &Board, from: At, to: At, place: Place, packets: usize) {
         self.measure_station(board, Station::Hop, packets);
         for (_, tap) in &mut self.taps {
             tap.miss_run(Step::Passed(Station::Hop), from, place, packets);
@@ -187,9 +244,10 @@ impl Watch {
     /// Ends a pass in which so many packets moved.
     #[inline(always)]
     pub fn tended(&mut self, board: &Board, moved: usize) {
-        if self.on {
+        if self.is_on() {
             self.measure_station(board, Station::Tend, moved);
             self.moved = moved > 0;
+            self.tell_unseen();
         }
     }
 

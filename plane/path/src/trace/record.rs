@@ -23,6 +23,22 @@ pub enum Step {
     Other,
 }
 
+impl Step {
+    /// Number of kinds: one for each station, one for ends.
+    pub(crate) const KINDS: usize = Self::ENDS + 1;
+    pub(super) const ENDS: usize = 15;
+
+    /// Kind: the station that was passed, or that it was no station.
+    pub(crate) const fn kind(self) -> usize {
+        match self {
+            Self::Passed(station) => station as usize,
+            _ => Self::ENDS,
+        }
+    }
+}
+
+const _: () = assert!(Station::ALL.len() <= Step::ENDS);
+
 /// Whom a step was at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum At {

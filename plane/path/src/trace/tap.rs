@@ -34,13 +34,14 @@ impl Steps {
     /// The ways to end: out of a port, or for a reason.
     pub const ENDS: Self = Self(1 << Station::Emit as u16 | Self::DROPS.0);
     /// The ends for a reason.
-    pub const DROPS: Self = Self(1 << 15);
+    pub const DROPS: Self = Self(1 << Step::ENDS);
 
     const fn has(self, step: Step) -> bool {
-        match step {
-            Step::Passed(station) => self.0 >> station as u16 & 1 != 0,
-            _ => self.0 & Self::DROPS.0 != 0,
-        }
+        self.has_kind(step.kind())
+    }
+
+    const fn has_kind(self, kind: usize) -> bool {
+        self.0 >> kind & 1 != 0
     }
 }
 
@@ -106,6 +107,25 @@ impl Tap {
             (Some(_), _) => false,
         };
         in_chain && here
+    }
+
+    /// Returns whether packets that are not looked at are counted one by one, by chain or instance.
+    pub(super) const fn is_choosy(&self) -> bool {
+        self.wanted.picks.is_none() && (self.wanted.chain.is_some() || self.wanted.instances.is_some())
+    }
+
+    /// Counts packets by kind of step, which there was no time to look at.
+    pub(super) fn miss_all(&mut self, unseen: &[u64; Step::KINDS]) {
+        let missed = match &self.wanted.picks {
+            Some(picks) if picks.left() > 0 => unseen[Step::Passed(Station::Arrive).kind()],
+            Some(_) => 0,
+            None => {
+                (0..).zip(unseen).filter(|(kind, _)| self.wanted.steps.has_kind(*kind)).map(|(_, n)| n).sum()
+            }
+        };
+        if missed > 0 {
+            self.ring.count_unseen(missed);
+        }
     }
 
     /// Counts packets at a step, which there is no time to look at.
