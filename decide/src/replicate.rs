@@ -16,6 +16,7 @@
 //! - [`gate`]: which node is active and which stands by: views, the clocks, the log, when it may be trimmed;
 //! - [`active`]: when outputs may leave, and when the group is copied;
 //! - [`standby`]: what is stored, and when that is said;
+//! - [`outbox`]: outputs on their way to the gate, each of which arrives once;
 //! - [`member`]: a node, which is one or the other, or neither;
 //! - [`merge`]: the order in which lanes met at an NF, and the same order again;
 //! - [`boundary`]: what a node is told and what it says is to be done;
@@ -39,6 +40,7 @@ pub mod member;
 pub mod merge;
 pub mod message;
 pub mod mutant;
+pub mod outbox;
 pub mod standby;
 #[cfg(test)]
 mod tests;

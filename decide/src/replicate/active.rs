@@ -13,7 +13,7 @@
 //!   which only grow. The latch is kept whatever happens.
 //! - *A checkpoint* is one cut through a drained group: nothing arrives while packets are between NFs, so no
 //!   packet is in the state of one and not of the other. One is under way at a time, and the next begins when
-//!   it is durable.
+//!   it is durable. It is sent when the gate has every output before the cut ([`super::outbox`]).
 //! - *On its own* a node releases what is finished. It is on its own only when the gate says so, in a view
 //!   that names no standby; until then it waits, for ever if it must. When a standby joins, it goes on alone
 //!   up to the first cut, whose checkpoint holds all that the standby missed.
@@ -58,8 +58,23 @@ enum Checkpoint {
     Flipping(Epoch, Cut),
     /// Dirty state is copied.
     Copying(Epoch, Cut),
+    /// It is copied, and waits until the gate has every output before the cut: nobody could make them again.
+    Copied(Epoch, Cut),
     /// It is sent, and is not durable yet.
     Sent(Epoch, Cut),
+}
+
+impl Checkpoint {
+    /// Returns its number, once it has one.
+    const fn epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::Idle | Self::Draining => None,
+            Self::Flipping(epoch, _)
+            | Self::Copying(epoch, _)
+            | Self::Copied(epoch, _)
+            | Self::Sent(epoch, _) => Some(*epoch),
+        }
+    }
 }
 
 /// A commit under way.
@@ -248,9 +263,7 @@ impl Active {
         self.bond = if assignment.standby.is_some() { Bond::Joining } else { Bond::Solo };
         (self.resend_at, self.unanswered_since, self.state_resend_at) = (None, None, None);
         self.owed = false;
-        if let Checkpoint::Flipping(epoch, _) | Checkpoint::Copying(epoch, _) | Checkpoint::Sent(epoch, _) =
-            self.checkpoint
-        {
+        if let Some(epoch) = self.checkpoint.epoch() {
             actions.push(Action::ForgetState { epoch });
         }
         self.checkpoint = Checkpoint::Idle;

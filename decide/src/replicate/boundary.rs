@@ -48,6 +48,8 @@ pub struct Progress {
     pub is_replaying: bool,
     /// Clocks up to which rings have room.
     pub credit: Clocks,
+    /// Clocks up to which the gate has every output ([`Outbox::taken`](super::outbox::Outbox::taken)).
+    pub taken: Clocks,
 }
 
 /// Event at a node of a group.
@@ -151,7 +153,8 @@ pub enum Action {
     Begin,
     /// Have the spares of this checkpoint work: clocks follow those of the cut, turnstiles and records follow
     /// the journal from the cut to its end, and behind it everything is free. The journal goes on there.
-    /// Outputs of clocks up to `suppressed` may have left already: they end instead of entering the latch.
+    /// Outputs of clocks up to `suppressed` may have left already: they end instead of entering the latch, or
+    /// may be sent again to a gate that tells them apart.
     Promote {
         /// The checkpoint's number.
         epoch: Epoch,

@@ -90,7 +90,7 @@ impl Decision for Member {
             }
             (Event::Stored { epoch }, Part::Standby(standby)) => standby.on_stored(epoch, actions),
             (Event::Flipped { epoch }, Part::Active(active)) => active.on_flipped(epoch),
-            (Event::Copied { epoch }, Part::Active(active)) => active.on_copied(now, epoch, actions),
+            (Event::Copied { epoch }, Part::Active(active)) => active.on_copied(epoch),
             (Event::CheckpointWanted, Part::Active(active)) => active.want_checkpoint(),
             _ => {}
         }

@@ -112,8 +112,15 @@ fn what_the_gate_wants_is_a_table() {
     for (name, events) in runs {
         let nodes = [LEFT.node, RIGHT.node];
         let (lanes, log, resend_after) = (1, 10, Span::from_millis(1));
-        let setup =
-            gate::Setup { lanes, nodes, log, resend_after, written: None, mutation: Mutation::default() };
+        let setup = gate::Setup {
+            boot: Boot(1),
+            lanes,
+            nodes,
+            log,
+            resend_after,
+            written: None,
+            mutation: Mutation::default(),
+        };
         let mut gate = Gate::new(setup);
         table += &format!("{name}\n");
         for (word, event) in protected.iter().chain(&events) {
@@ -194,6 +201,7 @@ fn action_word(action: &Action) -> Option<String> {
 #[test]
 fn packets_that_only_the_node_before_had_are_sent_again() {
     let setup = gate::Setup {
+        boot: Boot(1),
         lanes: 1,
         nodes: [LEFT.node, RIGHT.node],
         log: 10,
@@ -226,7 +234,15 @@ fn packets_that_only_the_node_before_had_are_sent_again() {
 fn a_node_hands_over_what_it_works_for_and_asks_for_what_it_stands_by_for() {
     let nodes = [LEFT.node, RIGHT.node];
     let (lanes, log, resend_after) = (1, 10, Span::from_millis(1));
-    let setup = gate::Setup { lanes, nodes, log, resend_after, written: None, mutation: Mutation::default() };
+    let setup = gate::Setup {
+        boot: Boot(1),
+        lanes,
+        nodes,
+        log,
+        resend_after,
+        written: None,
+        mutation: Mutation::default(),
+    };
     let mut gate = Gate::new(setup);
     for event in [hello(LEFT, 0), hello(RIGHT, 0), hello(LEFT, 1)] {
         told(&mut gate, event);
@@ -247,4 +263,55 @@ fn a_node_hands_over_what_it_works_for_and_asks_for_what_it_stands_by_for() {
     told(&mut gate, received(LEFT, 2, Message::Durable { epoch: Epoch(2), cut }));
     let back = told(&mut gate, received(LEFT, 2, wanted(true)));
     assert_eq!(back, "view 3: node 0 boot 1 active, node 1 boot 1 stands by");
+}
+
+/// A checkpoint holds what outputs rest on, so nobody could make those before its cut again.
+#[test]
+fn a_checkpoint_is_sent_when_the_gate_has_every_output_before_its_cut() {
+    let setup = boundary::Setup {
+        me: LEFT,
+        lanes: 1,
+        window: 3,
+        commit_every: Span(10),
+        checkpoint_every: None,
+        resend_after: Span(1000),
+        unanswered_after: Span(1000),
+        report_every: Span(1000),
+        mutation: Mutation::default(),
+    };
+    let clocks = |clock| {
+        let mut clocks = Clocks::new(1);
+        clocks.set(Lane(0), Clock(clock));
+        clocks
+    };
+    let progress = |taken| boundary::Progress {
+        finished: clocks(1),
+        journal: JournalIndex(0),
+        is_replaying: false,
+        credit: clocks(9),
+        taken: clocks(taken),
+    };
+    let (mut member, mut actions) = (Member::new(setup), Vec::new());
+    let mut told = assignment(1, LEFT, Some(RIGHT));
+    told.begun = View(1);
+    let assign = Envelope { from: Peer::Gate, view: View(1), message: Message::Assign(told) };
+    member.on(Instant(0), Event::Received(assign), &mut actions);
+    assert_eq!(
+        member.arrive(View(1), (Lane(0), Clock(1)), true, &mut actions),
+        boundary::Arrival::Take,
+        "{actions:?}"
+    );
+    member.poll(Instant(0), &progress(0), &mut actions);
+    let epoch = actions.iter().find_map(|action| match action {
+        Action::Flip { epoch, .. } => Some(*epoch),
+        _ => None,
+    });
+    let epoch = epoch.expect("it is copied at once");
+    member.on(Instant(0), Event::Flipped { epoch }, &mut actions);
+    member.on(Instant(0), Event::Copied { epoch }, &mut actions);
+    let is_sent = |actions: &[Action]| actions.iter().any(|it| matches!(it, Action::SendState { .. }));
+    member.poll(Instant(0), &progress(0), &mut actions);
+    assert!(!is_sent(&actions), "its output is on the way");
+    member.poll(Instant(0), &progress(1), &mut actions);
+    assert!(is_sent(&actions));
 }

@@ -7,6 +7,7 @@ mod frame;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod node;
+mod outbox;
 mod reports;
 mod stale;
 mod step;

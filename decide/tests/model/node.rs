@@ -245,6 +245,7 @@ impl Node {
             journal: self.journal_end(),
             is_replaying: !self.runs.is_empty() || !self.records.is_empty() || !self.turnstile.wants_run(),
             credit: full(),
+            taken: self.taken(),
         };
         let mut actions = Vec::new();
         self.member.poll(now, &progress, &mut actions);
@@ -256,6 +257,15 @@ impl Node {
             self.event(Event::Flipped { epoch }, &[], effects);
             self.event(Event::Copied { epoch }, &[], effects);
         }
+    }
+
+    /// Clocks up to which every output has left: nothing is on its way to the gate here.
+    fn taken(&self) -> Clocks {
+        let mut taken = self.finished;
+        for output in self.latch.iter().filter_map(|latch| latch.first()) {
+            taken.set(output.lane, Clock(output.clock.0 - 1));
+        }
+        taken
     }
 
     pub fn journal_end(&self) -> JournalIndex {

@@ -47,6 +47,7 @@ impl Hash for World {
 
 fn new_gate(mutation: Mutation, written: Option<Assignment>) -> Gate {
     Gate::new(gate::Setup {
+        boot: Boot(1),
         lanes: LANES,
         nodes: [NodeId(0), NodeId(1)],
         log: 100,

@@ -210,6 +210,7 @@ impl Replication {
         let (group, lanes) = (&self.group, self.base.lanes.len() as u8);
         if group.role == Part::Gate {
             return Role::Gate(gate::Setup {
+                boot: self.me.boot,
                 lanes,
                 nodes: [NodeId(0), NodeId(1)],
                 log: (u64::from(group.log) / u64::from(lanes.max(1))).max(1),

@@ -54,6 +54,7 @@ reasons! {
     Uncommitted,  "uncommitted",   "too many packets of its chain wait until they may be seen outside, or an NF of a group made it";
     LogFull,      "log-full",      "the log of its group at the gate is full, or the group has no active node yet";
     Fenced,       "fenced",        "another node is active in its group now";
+    InDoubt,      "in-doubt",      "it was on its way to a gate of its group that was started again: it may have left";
     PortFull,     "port-full",     "the port it leaves by could take no more";
     TooLong,      "too-long",      "it does not fit the buffers of the trust domain or port it goes to";
     LongFrame,    "long-frame",    "an uncut frame came to an NF or port that takes none";

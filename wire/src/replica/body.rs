@@ -1,6 +1,6 @@
 //! Bodies of frames, one type for each.
 
-use super::clocks::{Clocks, Cut, Reader, Writer};
+use super::clocks::{Clocks, Cut, LANES_MAX, Reader, Writer};
 use super::header::{Frame, FrameError, Kind};
 use crate::NoRoomError;
 
@@ -65,6 +65,13 @@ pub enum Message<'a> {
         /// Clocks up to which there is room.
         credit: Clocks,
     },
+    /// [`Kind::Taken`]: the last outputs that the gate has.
+    Taken {
+        /// Their clocks.
+        clocks: Clocks,
+        /// Their numbers.
+        numbers: [u32; LANES_MAX],
+    },
     /// [`Kind::Assign`].
     Assign(Assignment),
     /// [`Kind::Hello`].
@@ -118,6 +125,14 @@ impl<'a> Message<'a> {
                 released: reader.clocks()?,
                 credit: reader.clocks()?,
             },
+            Kind::Taken => {
+                let clocks = reader.clocks()?;
+                let mut numbers = [0; LANES_MAX];
+                for number in &mut numbers[..clocks.as_slice().len()] {
+                    *number = reader.u32()?;
+                }
+                Self::Taken { clocks, numbers }
+            }
             Kind::Assign => Self::Assign(Assignment::of(&mut reader)?),
             Kind::Hello => {
                 let (me, configuration) = (incarnation(&mut reader)?, reader.u64()?);
@@ -146,6 +161,10 @@ impl<'a> Message<'a> {
             Self::Durable(cut) => writer.cut(cut),
             Self::Released { arrived, released, credit } => {
                 [arrived, released, credit].into_iter().for_each(|clocks| writer.clocks(clocks));
+            }
+            Self::Taken { clocks, numbers } => {
+                writer.clocks(clocks);
+                numbers[..clocks.as_slice().len()].iter().for_each(|number| writer.u32(*number));
             }
             Self::Assign(assignment) => assignment.write(&mut writer),
             Self::Hello { me, configuration, arrived, echoed } => {

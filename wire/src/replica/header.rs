@@ -10,7 +10,7 @@ use crate::{NoRoomError, ethernet, length_field};
 /// Type of the frames in an Ethernet header: the first of those for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
 /// The version that is written and read.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 32;
 /// Bytes in front of a packet or body: the Ethernet header and ours.
@@ -68,6 +68,7 @@ kinds! {
     FailOver   15 "fail-over"  "Active node to gate: make the standby active, by a replay.";
     Probe      16 "probe"      "Node without a part to the other one: answer, if you work.";
     Echo       17 "echo"       "Active node to the other one: the answer.";
+    Taken      19 "taken"      "Gate to active node: the outputs that it has, and which are to be sent again.";
     Settings   18 "settings"   "What a node's file says, to one that has another: the clock is its hash.";
 }
 
@@ -139,19 +140,49 @@ pub struct Header {
     /// View that it is sent in.
     pub view: u32,
     /// The last 32 bits of a commit's number, the number of a checkpoint, or of a packet's output; of
-    /// [`Kind::HandOver`] 1 where it is wanted.
+    /// [`Kind::HandOver`] 1 where it is wanted; of [`Kind::Taken`] the lanes of which outputs are missing, by
+    /// their bits.
     pub seq: u32,
-    /// Clock of a packet; of a missing one.
+    /// Clock of a packet; of a missing one; of [`Kind::Taken`] the gate's life.
     pub clock: u64,
-    /// The gate's clock in microseconds, which wraps.
+    /// The gate's clock in microseconds, which wraps; of [`Kind::Out`] the output before it in its lane
+    /// ([`Header::after`]).
     pub time: u32,
 }
+
+/// The output before one, where that cannot be said: none, or one too far away.
+const AFTER_UNKNOWN: u32 = u32::MAX;
+/// Bits of the number of the output before one; those above are how many clocks it is away.
+const AFTER_NUMBER_BITS: u32 = 8;
 
 impl Header {
     /// Returns a header of a kind that concerns no packet.
     #[must_use]
     pub const fn of(kind: Kind, group: u16, view: u32) -> Self {
         Self { kind, group, lane: 0, view, seq: 0, clock: 0, time: 0 }
+    }
+
+    /// Sets the output before this one: its clock and number, which are 0 where there is none.
+    ///
+    /// One that is 2^24 - 1 clocks away, or has a number above 255, cannot be told and is left out: the receiver
+    /// does not miss it then. No NF drops or makes as many packets in a row.
+    #[must_use]
+    pub const fn behind(self, (clock, number): (u64, u32)) -> Self {
+        let away = self.clock.saturating_sub(clock);
+        let is_near = away < (1 << (32 - AFTER_NUMBER_BITS)) - 1;
+        let can_be_told = clock > 0 && is_near && number < 1 << AFTER_NUMBER_BITS;
+        let word = (away as u32) << AFTER_NUMBER_BITS | number;
+        Self { time: if can_be_told { word } else { AFTER_UNKNOWN }, ..self }
+    }
+
+    /// Returns clock and number of the output before this one; 0 where there is none.
+    #[must_use]
+    pub const fn after(&self) -> (u64, u32) {
+        if self.time == AFTER_UNKNOWN {
+            return (0, 0);
+        }
+        let away = self.time >> AFTER_NUMBER_BITS;
+        (self.clock.saturating_sub(away as u64), self.time & ((1 << AFTER_NUMBER_BITS) - 1))
     }
 
     /// Returns the bytes of the header in front of this body. Those of a packet need not be at hand: only its

@@ -58,6 +58,10 @@ fn message() -> impl Strategy<Value = (Kind, Message<'static>)> {
         [clocks(), clocks(), clocks()].prop_map(|[arrived, released, credit]| {
             (Kind::Released, Message::Released { arrived, released, credit })
         }),
+        (clocks(), any::<[u32; LANES_MAX]>()).prop_map(|(clocks, mut numbers)| {
+            numbers[clocks.as_slice().len()..].fill(0);
+            (Kind::Taken, Message::Taken { clocks, numbers })
+        }),
         assignment().prop_map(|assignment| (Kind::Assign, Message::Assign(assignment))),
         (incarnation(), any::<u64>(), option::of(clocks()), any::<u32>()).prop_map(
             |(me, configuration, arrived, echoed)| {
@@ -201,6 +205,19 @@ fn what_does_not_fit_says_how_much_is_needed() {
     let error = Message::Ack { seq: 1 }.write(&mut [0; 7]).unwrap_err();
     assert_eq!(error, NoRoomError::Buffer { needed: 8, given: 7 });
     assert!(Header::of(Kind::Data, 0, 0).bytes(Body::Packet(65_536)).is_err());
+}
+
+#[test]
+fn an_output_names_the_one_before_it() {
+    let out = Header { clock: 1 << 40, ..Header::of(Kind::Out, 1, 2) };
+    let after = |before| out.behind(before).after();
+    for before in [((1 << 40) - 1, 1), (1 << 40, 3), ((1 << 40) - (1 << 24) + 2, 255)] {
+        assert_eq!(after(before), before);
+    }
+    assert_eq!(after((0, 0)), (0, 0), "there is none");
+    // What cannot be told is left out, and never told wrongly.
+    assert_eq!(after(((1 << 40) - (1 << 24) + 1, 1)), (0, 0));
+    assert_eq!(after(((1 << 40) - 1, 256)), (0, 0));
 }
 
 /// The check value of the polynomial, as in RFC 3720's tables and everywhere else.

@@ -18,12 +18,11 @@ impl Active {
         }
     }
 
-    pub(in crate::replicate) fn on_copied(&mut self, now: Instant, epoch: Epoch, actions: &mut Vec<Action>) {
+    pub(in crate::replicate) fn on_copied(&mut self, epoch: Epoch) {
         if let Checkpoint::Copying(copying, cut) = self.checkpoint
             && copying == epoch
         {
-            self.checkpoint = Checkpoint::Sent(epoch, cut);
-            self.send_state(now, epoch, cut, actions);
+            self.checkpoint = Checkpoint::Copied(epoch, cut);
         }
     }
 
@@ -58,6 +57,12 @@ impl Active {
         let is_drained = self.finished.covers(&self.arrived) || self.setup.mutation.is(Mutant::NotDrained);
         if self.checkpoint == Checkpoint::Draining && is_drained {
             self.cut(progress, actions);
+        }
+        if let Checkpoint::Copied(epoch, cut) = self.checkpoint
+            && progress.taken.covers(&cut.clocks)
+        {
+            self.checkpoint = Checkpoint::Sent(epoch, cut);
+            self.send_state(now, epoch, cut, actions);
         }
         if let Checkpoint::Sent(epoch, cut) = self.checkpoint
             && self.state_resend_at.is_some_and(|at| at.is_due(now))

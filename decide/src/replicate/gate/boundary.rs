@@ -2,13 +2,15 @@
 
 use crate::replicate::message::{Envelope, Message};
 use crate::replicate::mutant::Mutation;
-use crate::replicate::types::{Assignment, Clock, Clocks, NodeId, View};
+use crate::replicate::types::{Assignment, Boot, Clock, Clocks, NodeId, View};
 use crate::units::Span;
 
 /// Settings of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Setup {
+    /// This life of the gate.
+    pub boot: Boot,
     /// Number of lanes of the group.
     pub lanes: u8,
     /// The two nodes; the first is active at the first start.

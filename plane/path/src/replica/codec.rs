@@ -1,7 +1,10 @@
 //! Messages of the choices as bodies of frames, and back.
 
 use headgate_decide::replicate as choice;
-use headgate_decide::replicate::{Boot, Clock, Clocks, Epoch, JournalIndex, Lane, NodeId, Seq, View};
+use headgate_decide::replicate::outbox::{Place, Taken};
+use headgate_decide::replicate::{
+    Boot, Clock, Clocks, Epoch, JournalIndex, LANES_MAX, Lane, NodeId, Seq, View,
+};
 use headgate_wire::replica::{self as wire, Header, Kind, Message};
 
 /// Returns clocks as bytes have them.
@@ -19,6 +22,26 @@ pub(crate) fn clocks_in(clocks: &wire::Clocks, lanes: u8) -> Option<Clocks> {
         all.set(Lane(lane as u8), Clock(*clock));
     }
     Some(all)
+}
+
+/// Returns the outputs that the gate has, as a frame says it.
+pub(crate) fn taken_out(header: &mut Header, taken: &Taken, lanes: usize) -> Message<'static> {
+    (header.kind, header.clock, header.seq) = (Kind::Taken, taken.boot.0, taken.again.into());
+    let places = &taken.places[..lanes];
+    let clocks = wire::Clocks::new(places.iter().map(|place| place.clock.0));
+    Message::Taken { clocks, numbers: taken.places.map(|place| place.number) }
+}
+
+/// Returns what a frame says of outputs; `None` where it is of another number of lanes.
+pub(crate) fn taken_in(
+    header: &Header,
+    clocks: &wire::Clocks,
+    numbers: &[u32; LANES_MAX],
+    lanes: u8,
+) -> Option<Taken> {
+    let clocks = clocks_in(clocks, lanes)?;
+    let place = |lane: usize| Place { clock: clocks.of(Lane(lane as u8)), number: numbers[lane] };
+    Some(Taken { boot: Boot(header.clock), places: std::array::from_fn(place), again: header.seq as u16 })
 }
 
 pub(crate) fn cut_out(cut: &choice::Cut) -> wire::Cut {

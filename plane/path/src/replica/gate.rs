@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 
 use headgate_decide::decision::Decision;
 use headgate_decide::replicate::gate::{Action, Event as Told, Gate, Report, Setup, Stamp};
-use headgate_decide::replicate::{Boot, Envelope, Incarnation, Lane as LaneId, NodeId, Peer, View};
+use headgate_decide::replicate::outbox::{Coming, Inbox, Place as OutputPlace};
+use headgate_decide::replicate::{
+    Boot, Clock as LaneClock, Envelope, Incarnation, Lane as LaneId, NodeId, Peer, View,
+};
 use headgate_wire::replica::{self as wire, Header, Kind};
 
 use crate::burst::{Burst, Run};
@@ -14,7 +17,7 @@ use crate::ledger::Ledger;
 use crate::{BURST, DRAIN_BURSTS};
 
 use super::board::Refusal;
-use super::codec::{body_of, message_in};
+use super::codec::{body_of, message_in, taken_out};
 use super::common::{Clock, Common, Event, Kept};
 use super::link::{Links, Received, ReceivedBody};
 use super::log::Log;
@@ -37,8 +40,6 @@ struct Lane {
     /// Clock of the last packet that was given to the link, and one that it would not take.
     sent: u64,
     unsent: Option<u64>,
-    /// The last output that left.
-    left: (u64, u32),
 }
 
 /// The gate's end of a group.
@@ -48,6 +49,9 @@ pub(crate) struct GateEnd {
     settings: Settings,
     choice: Gate,
     lanes: Vec<Lane>,
+    /// Outputs that came, and the view in which the active node is told of them.
+    inbox: Inbox,
+    inbox_view: View,
     log_max: u64,
     /// View of another active node than before, none of whose outputs has left.
     resumes: Option<View>,
@@ -62,10 +66,11 @@ impl GateEnd {
             held: VecDeque::with_capacity(setup.log as usize),
             sent: 0,
             unsent: None,
-            left: (0, 0),
         };
         Self {
             lanes: common.chains.iter().map(lane).collect(),
+            inbox: Inbox::new(common.chains.len(), setup.boot, setup.resend_after),
+            inbox_view: View(0),
             choice: Gate::new(setup),
             log_max: setup.log,
             resumes: None,
@@ -132,7 +137,7 @@ impl GateEnd {
         let Some(received) = self.links.read(ledger, &self.common.board, at) else { return };
         let Received { from, header, body } = received;
         let message = match body {
-            ReceivedBody::Packet(kept) => return self.take_output(ledger, &header, kept, burst),
+            ReceivedBody::Packet(kept) => return self.take_output(clock, ledger, &header, kept, burst),
             ReceivedBody::Message(message) => message,
         };
         if let wire::Message::Hello { configuration, .. } = message
@@ -153,8 +158,10 @@ impl GateEnd {
             return self.common.board.refuse(Refusal::ForeignGroup);
         };
         let view = View(header.view);
-        if self.choice.told().is_some_and(|told| view < told.view) {
-            self.common.board.refuse(Refusal::ForeignView);
+        match self.choice.told() {
+            Some(told) if view < told.view => self.common.board.refuse(Refusal::ForeignView),
+            Some(told) if view == told.view && from == Peer::Node(told.active.node) => self.inbox.on_hello(),
+            _ => {}
         }
         self.tell(clock, Told::Received(Envelope { from, view, message }));
         self.apply(clock, ledger);
@@ -166,17 +173,31 @@ impl GateEnd {
         wire::Message::Hello { me, configuration: self.links.configuration, arrived: None, echoed: 0 }
     }
 
-    /// Takes a packet that left its chain on another node, unless it came before.
-    fn take_output(&mut self, ledger: &mut Ledger, header: &Header, kept: Kept, burst: &mut Burst) {
+    /// Takes a packet that left its chain on the active node, if it is the next of its lane.
+    fn take_output(
+        &mut self,
+        clock: Clock,
+        ledger: &mut Ledger,
+        header: &Header,
+        kept: Kept,
+        burst: &mut Burst,
+    ) {
         let lane = usize::from(header.lane);
-        let is_first = header.kind == Kind::Out
-            && self.lanes.get(lane).is_some_and(|lane| lane.left < (header.clock, header.seq));
-        let is_same_region = burst.count == 0 || burst.region == kept.region;
-        if !is_first || burst.count == BURST || !is_same_region {
-            self.common.board.doubled.add(u64::from(header.kind == Kind::Out));
+        let is_of_view = self.choice.told().is_some_and(|told| told.view == View(header.view));
+        let refusal = match header.kind {
+            Kind::Out if lane >= self.lanes.len() => Some(Refusal::ForeignGroup),
+            Kind::Out if !is_of_view => Some(Refusal::ForeignView),
+            // It comes again.
+            Kind::Out if burst.count == BURST || burst.count > 0 && burst.region != kept.region => {
+                Some(Refusal::Gap)
+            }
+            Kind::Out => self.refuse_unless_next(clock, header),
+            _ => Some(Refusal::ForeignGroup),
+        };
+        if let Some(refusal) = refusal {
+            self.common.board.refuse(refusal);
             return ledger.release(kept.region, kept.packet);
         }
-        self.lanes[lane].left = (header.clock, header.seq);
         if self.resumes.is_some_and(|view| view.0 <= header.view)
             && let Some(view) = self.resumes.take()
         {
@@ -194,6 +215,34 @@ impl GateEnd {
         }
         (burst.packets[burst.count], burst.places[burst.count]) = (kept.packet, place);
         burst.count += 1;
+    }
+
+    fn refuse_unless_next(&mut self, clock: Clock, header: &Header) -> Option<Refusal> {
+        let place = |(clock, number)| OutputPlace { clock: LaneClock(clock), number };
+        let (after, this) = (place(header.after()), place((header.clock, header.seq)));
+        match self.inbox.take(clock.instant(), LaneId(header.lane as u8), after, this) {
+            Coming::Next => None,
+            Coming::Gap => Some(Refusal::Gap),
+            Coming::Doubled => {
+                self.common.board.doubled.add(1);
+                Some(Refusal::Duplicate)
+            }
+        }
+    }
+
+    /// Tells the active node which outputs came.
+    fn tell_taken(&mut self, clock: Clock, ledger: &mut Ledger) {
+        let Some(told) = self.choice.told() else { return };
+        let (view, to) = (told.view, Peer::Node(told.active.node));
+        if self.inbox_view != view {
+            self.inbox_view = view;
+            self.inbox.begin_view();
+        }
+        if let Some(taken) = self.inbox.poll(clock.instant()) {
+            let mut header = self.links.header(Kind::Taken, view.0);
+            let body = taken_out(&mut header, &taken, self.lanes.len());
+            self.links.send(clock.ticks, ledger, to, header, &body);
+        }
     }
 
     /// Obeys the control loop.
@@ -224,6 +273,7 @@ impl GateEnd {
             self.let_in(clock, ledger, lane);
             self.send_lane(clock, ledger, lane);
         }
+        self.tell_taken(clock, ledger);
         self.publish();
     }
 
@@ -317,7 +367,7 @@ impl GateEnd {
             let (counts, id) = (&board.lanes[lane], LaneId(lane as u8));
             counts.arrived.set(self.choice.stamped().of(id).0);
             counts.finished.set(at.sent);
-            counts.released.set(at.left.0);
+            counts.released.set(self.inbox.last(id).clock.0);
             counts.trimmed.set(self.choice.trimmed().of(id).0);
         }
     }

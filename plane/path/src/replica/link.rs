@@ -257,45 +257,6 @@ impl Links {
         }
         is_sent
     }
-
-    /// Sends a packet from its own buffer, where that is possible, which is the link's from then on. Returns
-    /// whether it was sent; else it is as it was.
-    pub fn send_packet(
-        &mut self,
-        now: Ticks,
-        ledger: &mut Ledger,
-        to: Peer,
-        header: Header,
-        kept: Kept,
-    ) -> bool {
-        let Kept { packet, region } = kept;
-        let front = FRONT_BYTES as u32;
-        let Some(at) = self.end_to(to) else { return false };
-        let link = &self.ends[at].link;
-        let can_send_from = link.device.region().is_none_or(|own| own == region.0) && link.region == region;
-        let geometry = ledger.store(region).stack.region().geometry();
-        if !can_send_from || packet.offset() < front || geometry.is_long(packet.index()) {
-            let is_sent = self.send_copy(now, ledger, to, header, kept);
-            if is_sent {
-                ledger.release(region, packet);
-            }
-            return is_sent;
-        }
-        let Ok(ours) = header.bytes(Body::Packet(packet.length() as usize)) else { return false };
-        let end = &mut self.ends[at];
-        let store = ledger.store_mut(region);
-        let frame = packet.with_extent(packet.offset() - front, packet.length() + front).with_tag(0);
-        let memory = store.stack.region();
-        memory.write(packet.index(), frame.offset(), &end.ethernet());
-        memory.write(packet.index(), frame.offset() + ETHERNET_BYTES as u32, &ours);
-        let place = store.holders.place(packet.index());
-        store.holders.set_place(packet.index(), crate::holders::Place::FREE);
-        let is_sent = end.link.device.transmit(now.0, &mut store.stack, &[frame]) == 1;
-        if !is_sent {
-            store.holders.set_place(packet.index(), place);
-        }
-        is_sent
-    }
 }
 
 fn is_ours(frame: &[u8]) -> bool {

@@ -17,7 +17,6 @@ use headgate_decide::replicate::member::{Member, Part as Role};
 use headgate_decide::replicate::{Clock as LaneClock, Clocks, Lane as LaneId, Message, Peer};
 use headgate_shm::Descriptor;
 use headgate_units::{InstanceId, RegionId};
-use headgate_wire::replica::{Header, Kind};
 
 use crate::burst::{Burst, Run};
 use crate::drop::DropReason;
@@ -25,7 +24,6 @@ use crate::holders::Place;
 use crate::ledger::Ledger;
 use crate::stages::Stages;
 use crate::view::View;
-use crate::{BURST, DRAIN_BURSTS};
 
 use super::checkpoint::{Assembly, Incoming, Outgoing};
 use super::common::{Clock, Common, Event, Kept, States};
@@ -48,7 +46,7 @@ pub(crate) struct MemberEnd {
     settings: Settings,
     choice: Member,
     lanes: Vec<Lane>,
-    latches: Vec<Latch>,
+    latch: Latch,
     pub merges: Merges,
     pub journal: Journal,
     /// Maximum number of packets of a lane inside, and in its latch.
@@ -89,10 +87,11 @@ impl MemberEnd {
     ) -> Self {
         let lanes = common.chains.len().max(1) as u32;
         let (inside, latch) = ((inside / lanes).max(1), (latch / lanes).max(1));
+        let resend_after = setup.resend_after;
         Self {
             choice: Member::new(setup),
             lanes: common.chains.iter().map(|chain| Lane::new(*chain, inside)).collect(),
-            latches: common.chains.iter().map(|_| Latch::new(latch)).collect(),
+            latch: Latch::new(&common.chains, latch, resend_after),
             merges: Merges::new(&nfs, common.chains.len(), inside),
             journal: Journal::new(),
             inside: inside.into(),
@@ -134,7 +133,7 @@ impl MemberEnd {
     /// Returns the clock up to which a lane has room.
     fn credit(&self, lane: usize) -> u64 {
         let inside = self.lanes[lane].finished() + self.inside;
-        let in_latch = self.latches[lane].len() as u64;
+        let in_latch = self.latch.len(lane) as u64;
         // What is inside may all come to the latch.
         let latched = self.lanes[lane].finished() + self.latch_max.saturating_sub(in_latch);
         inside.min(latched)
@@ -152,7 +151,7 @@ impl MemberEnd {
                 continue;
             };
             if let Some(clock) = self.clock_or_end(ledger, run.region, packet, place) {
-                self.latches[lane].push(ledger, (Kept { packet, region: run.region }, place), clock);
+                self.latch.push(ledger, lane, (Kept { packet, region: run.region }, place), clock);
                 self.lanes[lane].end(clock);
             }
         }
@@ -270,7 +269,7 @@ impl MemberEnd {
         if let Some(outgoing) = &mut self.outgoing {
             outgoing.send_some(clock, ledger, &mut self.links);
         }
-        self.let_out(clock, ledger);
+        self.latch.let_out(clock, ledger, &mut self.links, self.choice.view());
         self.publish();
     }
 
@@ -301,28 +300,8 @@ impl MemberEnd {
             let end = self.journal.end();
             self.journal.trim(end);
         }
-        Progress { finished, journal: self.journal.end(), is_replaying, credit }
-    }
-
-    /// Sends outputs that may leave to the gate, from where they leave.
-    fn let_out(&mut self, clock: Clock, ledger: &mut Ledger) {
-        for lane in 0..self.lanes.len() {
-            let chain = self.lanes[lane].chain;
-            for _ in 0..BURST * DRAIN_BURSTS {
-                let Some(output) = self.latches[lane].next() else { break };
-                let header = Header {
-                    lane: lane as u16,
-                    clock: output.clock,
-                    seq: output.number + 1,
-                    ..self.links.header(Kind::Out, self.choice.view().0)
-                };
-                if !self.links.send_packet(clock.ticks, ledger, Peer::Gate, header, output.kept) {
-                    break;
-                }
-                self.latches[lane].pop();
-                ledger.board.chains[chain.index()].left.add(1);
-            }
-        }
+        let taken = clocks(&|lane| self.latch.taken(lane, self.lanes[lane].finished()));
+        Progress { finished, journal: self.journal.end(), is_replaying, credit, taken }
     }
 
     fn publish(&self) {
@@ -335,7 +314,7 @@ impl MemberEnd {
         };
         board.role.set(role);
         board.view.set(self.choice.view().0.into());
-        board.in_latch.set(self.latches.iter().map(|latch| latch.len() as u64).sum());
+        board.in_latch.set((0..self.lanes.len()).map(|lane| self.latch.len(lane) as u64).sum());
         let epoch = match self.choice.part() {
             Role::Active(active) => active.epoch().0,
             Role::Standby(standby) => standby.durable().map_or(0, |(epoch, _)| epoch.0),
@@ -353,7 +332,7 @@ impl MemberEnd {
             };
             counts.arrived.set(arrived);
             counts.finished.set(finished);
-            counts.released.set(self.latches[lane].allowed());
+            counts.released.set(self.latch.allowed(lane));
         }
     }
 }

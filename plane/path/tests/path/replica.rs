@@ -186,22 +186,22 @@ fn lanes_that_meet_go_on_as_if_nothing_had_failed() {
 }
 
 #[test]
-fn a_link_that_loses_and_doubles_delays_and_changes_nothing() {
-    for seed in 0..6 {
-        let (mut trio, offered, left) = fail_over(both_ways(None), 200 + seed, 5);
-        (0..3000).for_each(|_| trio.pass());
-        // Outputs that a link lost are lost as on any wire; what left is in order, once, and of one history.
+fn a_link_that_loses_and_doubles_delays_and_loses_nothing() {
+    for seed in 0..9 {
+        let losses = [5, 15, 30][seed as usize % 3];
+        let (mut trio, offered, mut left) = fail_over(both_ways(None), 200 + seed, losses);
+        trio.until("all leave", |trio| {
+            (0..2).for_each(|lane| left[lane].extend(out(trio, 1 - lane)));
+            (0..2).all(|lane| left[lane].len() >= offered[lane].len())
+        });
+        (0..200).for_each(|_| trio.pass());
+        // Every one, once, in order, and of one history.
         for lane in 0..2 {
-            let mut all = left[lane].clone();
-            all.extend(out(&trio, 1 - lane));
-            let order: BTreeMap<_, _> =
-                offered[lane].iter().enumerate().map(|(at, frame)| (label(frame), at)).collect();
-            let places: Vec<usize> = all.iter().map(|frame| order[&label(frame)]).collect();
-            assert!(places.is_sorted_by(|one, other| one < other), "lane {lane} of seed {seed}");
-            let totals: BTreeSet<u32> = all.iter().map(|frame| written(frame)[0]).collect();
-            assert_eq!(totals.len(), all.len(), "no two outputs rest on one count");
-            let few = format!("{} of {} left\n{}", all.len(), offered[lane].len(), trio.describe());
-            assert!(all.len() * 10 >= offered[lane].len() * 8, "{few}");
+            left[lane].extend(out(&trio, 1 - lane));
+            let labels = |frames: &[Vec<u8>]| frames.iter().map(|frame| label(frame)).collect::<Vec<_>>();
+            assert_eq!(labels(&left[lane]), labels(&offered[lane]), "lane {lane} of seed {seed}");
+            let totals: BTreeSet<u32> = left[lane].iter().map(|frame| written(frame)[0]).collect();
+            assert_eq!(totals.len(), left[lane].len(), "no two outputs rest on one count");
         }
         let node = trio.node(RIGHT);
         let worked = |lane: usize| node.board.lanes[lane].finished.get() as usize;

@@ -108,8 +108,8 @@ impl MemberEnd {
     }
 
     fn allow(&mut self, to: &Clocks) {
-        for (lane, latch) in self.latches.iter_mut().enumerate() {
-            latch.allow(to.of(LaneId(lane as u8)).0);
+        for lane in 0..self.lanes.len() {
+            self.latch.allow(lane, to.of(LaneId(lane as u8)).0);
         }
     }
 
@@ -151,7 +151,7 @@ impl MemberEnd {
     fn begin_at(&mut self, allowed: &Clocks, worked: Option<&Clocks>) {
         for lane in 0..self.lanes.len() {
             let id = LaneId(lane as u8);
-            self.latches[lane].begin(allowed.of(id).0);
+            self.latch.begin(lane, allowed.of(id).0);
             self.lanes[lane].begin(worked.map_or(0, |worked| worked.of(id).0));
         }
     }
@@ -165,7 +165,7 @@ impl MemberEnd {
             if at.entered() == at.finished() && at.entered() < arrived.of(id).0 && at.early.is_empty() {
                 at.begin(arrived.of(id).0);
             }
-            self.latches[lane].allow(released.of(id).0);
+            self.latch.allow(lane, released.of(id).0);
         }
     }
 
@@ -177,12 +177,8 @@ impl MemberEnd {
             while let Some(early) = self.lanes[lane].early.pop_front() {
                 ledger.end(chain, early.kept.region, DropReason::Fenced, &[early.kept.packet]);
             }
-            while let Some(output) = self.latches[lane].pop() {
-                let kept = output.kept;
-                ledger.end(chain, kept.region, DropReason::Fenced, &[kept.packet]);
-            }
             self.lanes[lane].begin(0);
-            self.latches[lane].begin(0);
+            self.latch.discard(ledger, lane);
         }
         for (region, packet, place) in self.merges.take_waiting() {
             ledger.end(place.chain(), region, DropReason::Fenced, &[packet]);

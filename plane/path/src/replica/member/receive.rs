@@ -1,6 +1,7 @@
 //! Frames that come to a node: packets in the order of their lane, and messages.
 
 use headgate_decide::replicate::boundary::{Arrival, Event as Told};
+use headgate_decide::replicate::outbox::Taken;
 use headgate_decide::replicate::{
     Clock as LaneClock, Envelope, Epoch, JournalIndex, Lane as LaneId, Message, Peer, Seq, View,
 };
@@ -14,7 +15,7 @@ use crate::holders::{Entrance, Place};
 use crate::ledger::Ledger;
 use crate::replica::board::Refusal;
 use crate::replica::checkpoint::{Assembly, COMMIT_BYTES_MAX, Incoming};
-use crate::replica::codec::{clocks_in, cut_in, message_in};
+use crate::replica::codec::{clocks_in, cut_in, message_in, taken_in};
 use crate::replica::common::{Clock, Kept};
 use crate::replica::lane::Early;
 use crate::replica::link::{Received, ReceivedBody};
@@ -41,6 +42,13 @@ impl MemberEnd {
             (Kind::Settings, Body::Part(part)) => {
                 self.settings.take(&self.common, from, header.clock, &part).map(|()| None)
             }
+            (Kind::Taken, Body::Taken { clocks, numbers }) if from == Peer::Gate => {
+                let taken = taken_in(&header, &clocks, &numbers, lanes);
+                taken
+                    .map(|taken| self.on_taken(clock, ledger, view, &taken))
+                    .ok_or(Refusal::ForeignGroup)
+                    .map(|()| None)
+            }
             (Kind::Commit, Body::Part(part)) => match take_part(&mut self.commit, &header, &part) {
                 true if self.commit.1.whole().is_some() => return self.on_commit(clock, ledger, from, view),
                 true => Ok(None),
@@ -61,6 +69,13 @@ impl MemberEnd {
         match told {
             Ok(told) => told.into_iter().for_each(|told| self.tell(clock, ledger, told)),
             Err(refusal) => self.common.board.refuse(refusal),
+        }
+    }
+
+    /// Takes in which outputs the gate has.
+    fn on_taken(&mut self, clock: Clock, ledger: &mut Ledger, view: View, taken: &Taken) {
+        if view == self.choice.view() {
+            self.latch.on_taken(clock, ledger, view, taken);
         }
     }
 

@@ -190,6 +190,7 @@ impl Trio {
     pub fn new(nfs: Nfs, seed: u64) -> Self {
         let lanes = nfs.chains.len() as u8;
         let setup = GateSetup {
+            boot: Boot(1),
             lanes,
             nodes: [NodeId(0), NodeId(1)],
             log: LOG,
