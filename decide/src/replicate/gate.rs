@@ -353,7 +353,7 @@ impl Gate {
         }
     }
 
-    /// Sends again what was not answered: the assignment until the active node has taken it, then packets.
+    /// Sends again what was not answered: the assignment until both nodes have taken it, and packets.
     fn resend(&mut self, now: Instant, actions: &mut Vec<Action>) {
         self.resend_at = Some(now + self.setup.resend_after);
         if self.told.is_none() {
@@ -363,6 +363,9 @@ impl Gate {
             self.setup.nodes.into_iter().for_each(|to| self.tell(to, actions));
             return;
         }
+        // Outputs wait for a standby that does not know that it is one.
+        let unaware = self.unaware();
+        unaware.into_iter().for_each(|standby| self.tell(standby, actions));
         let has_all = self.arrived.covers(&self.stamped);
         if !has_all {
             self.sent = self.arrived;
@@ -370,9 +373,17 @@ impl Gate {
         }
         if self.hands_over || self.fill == Fill::Asked {
             self.ask_for_checkpoint(now, actions);
-        } else if has_all {
+        } else if has_all && unaware.is_none() {
             self.resend_at = None;
         }
+    }
+
+    /// Returns the standby, where it has not said hello in this view.
+    fn unaware(&self) -> Option<NodeId> {
+        let told = self.told?;
+        let standby = told.standby?;
+        let is_unaware = |seen: &NodeSeen| seen.node == standby.node && seen.is_up && seen.view < told.view;
+        self.seen.iter().any(is_unaware).then_some(standby.node)
     }
 
     fn ask_for_checkpoint(&mut self, now: Instant, actions: &mut Vec<Action>) {

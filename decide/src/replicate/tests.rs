@@ -315,3 +315,35 @@ fn a_checkpoint_is_sent_when_the_gate_has_every_output_before_its_cut() {
     member.poll(Instant(0), &progress(1), &mut actions);
     assert!(is_sent(&actions));
 }
+
+/// Outputs wait for a standby, which does not know that it is one when the only word of it was lost.
+#[test]
+fn a_standby_that_was_not_heard_in_a_view_is_told_it_again() {
+    let setup = gate::Setup {
+        boot: Boot(1),
+        lanes: 1,
+        nodes: [LEFT.node, RIGHT.node],
+        log: 10,
+        resend_after: Span::from_millis(1),
+        written: None,
+        mutation: Mutation::default(),
+    };
+    let mut gate = Gate::new(setup);
+    for event in [hello(LEFT, 0), hello(RIGHT, 0), hello(LEFT, 1)] {
+        told(&mut gate, event);
+    }
+    let told_again = |gate: &mut Gate, now| {
+        let mut actions = Vec::new();
+        gate.poll(Instant(now), &(), &mut actions);
+        let to = |action: &gate::Action| match action {
+            gate::Action::Send { to, message: Message::Assign(_), .. } => Some(*to),
+            _ => None,
+        };
+        actions.iter().filter_map(to).collect::<Vec<_>>()
+    };
+    let times = [1, 2, 3].map(|second| Span::from_secs(second).0);
+    assert_eq!(told_again(&mut gate, times[0]), [RIGHT.node]);
+    assert_eq!(told_again(&mut gate, times[1]), [RIGHT.node], "and again");
+    told(&mut gate, hello(RIGHT, 1));
+    assert_eq!(told_again(&mut gate, times[2]), []);
+}
