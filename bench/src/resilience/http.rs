@@ -19,7 +19,7 @@ use rustix::process::Signal;
 
 use super::bench::{Bench, Outcome, insert_quantiles, progress, ratio, row};
 use super::chain::{Death, are_ready, kill};
-use super::nodes::{Nodes, Plan, Traffic};
+use super::nodes::{Nodes, Pair, Plan, Traffic};
 use crate::report::Section;
 use crate::statistics::Round;
 use client::{Client, Done};
@@ -70,7 +70,7 @@ impl Bed {
         after: Duration,
         work: impl FnOnce(&Client) -> T + Send,
     ) -> anyhow::Result<T> {
-        let (client, nodes, [active, standby]) = (&self.client, &mut self.nodes, self.active);
+        let (client, nodes, [active, _]) = (&self.client, &mut self.nodes, self.active);
         let (done, killed) = thread::scope(|scope| {
             let working = scope.spawn(move || work(client));
             thread::sleep(after);
@@ -80,8 +80,8 @@ impl Bed {
         killed?;
         if victim == Victim::Node {
             self.nodes.up(active)?;
-            self.nodes.await_protected(standby)?;
-            self.active = [standby, active];
+            let Pair { active, standby, .. } = self.nodes.await_protected()?;
+            self.active = [active, standby];
         }
         done.map_err(|_| anyhow::anyhow!("a client panicked"))
     }

@@ -11,7 +11,7 @@ use headgate_api::Request;
 
 use super::bench::{Bench, NOT_RECORDED, Outcome, insert_quantiles, row};
 use super::captured::{Captured, not_recorded};
-use super::nodes::{BEGIN, GROUP, Nodes, Plan, Traffic};
+use super::nodes::{BEGIN, GROUP, Nodes, Pair, Plan, Traffic};
 use super::remote::{shed, tell_of_loss};
 use crate::report::{Row, Section};
 use crate::statistics::{Name, Round, Rounds};
@@ -125,9 +125,10 @@ struct Moved {
 
 fn move_often(nodes: &Nodes, moves: usize) -> anyhow::Result<Vec<Moved>> {
     let mut all = Vec::new();
-    for [active, standby] in [["left", "right"], ["right", "left"]].into_iter().cycle().take(moves) {
-        let view = nodes.await_protected(active)?.groups.first().map_or(0, |group| group.view);
+    for _ in 0..moves {
+        nodes.await_protected()?;
         std::thread::sleep(SETTLE);
+        let Pair { standby, view, .. } = nodes.await_protected()?;
         let asked = nodes.now()?;
         nodes.ask(&Request::Migrate { group: GROUP.to_owned(), to: standby.to_owned() })?;
         let failover = nodes.await_failover(view)?;
@@ -135,6 +136,6 @@ fn move_often(nodes: &Nodes, moves: usize) -> anyhow::Result<Vec<Moved>> {
         let total_ns = switch_ns + failover.resumed_ns.unwrap_or(0);
         all.push(Moved { asked_ns: asked.wall_ns, switch_ns, total_ns });
     }
-    nodes.await_protected(if moves.is_multiple_of(2) { "left" } else { "right" })?;
+    nodes.await_protected()?;
     Ok(all)
 }

@@ -44,6 +44,14 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(2);
 /// Samples by which a node's time is compared with ours; the quickest counts.
 const CLOCK_SAMPLES: u32 = 5;
 
+/// The two nodes of a group, as the gate has them.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    pub active: &'static str,
+    pub standby: &'static str,
+    pub view: u32,
+}
+
 /// Nodes that run.
 pub(crate) struct Nodes {
     // First: managers end before what they stand on.
@@ -86,7 +94,7 @@ impl Nodes {
         }
         nodes.await_that("links are up", |now| now.bfd.iter().all(|link| link.state == "up"))?;
         if plan.is_protected {
-            nodes.await_protected("left")?;
+            nodes.make_active("left")?;
         }
         let nfs_run = |now: &Snapshot| now.nfs.iter().all(|nf| nf.state == NfState::Running);
         nodes.await_at("left", "NFs run", nfs_run)?;
@@ -131,16 +139,30 @@ impl Nodes {
         moment(Instant::now(), self.began("gate")?)
     }
 
-    /// Waits until a node is active, and the other one could take over.
+    /// Waits until one node is active, and the other one could take over. Returns which they are.
     ///
     /// # Errors
     /// It takes too long.
-    pub fn await_protected(&self, active: &str) -> anyhow::Result<Snapshot> {
-        self.await_that(&format!("`{active}` is active and protected"), |now| {
-            now.groups
-                .first()
-                .is_some_and(|group| group.active.as_deref() == Some(active) && group.protected == Some(true))
-        })
+    pub fn await_protected(&self) -> anyhow::Result<Pair> {
+        let is_protected = |now: &Snapshot| now.groups.first().is_some_and(|it| it.protected == Some(true));
+        let now = self.await_that("the group is protected", is_protected)?;
+        let group = now.groups.first().context("the gate has a group")?;
+        let is_left = group.active.as_deref() == Some("left");
+        let [active, standby] = if is_left { ["left", "right"] } else { ["right", "left"] };
+        Ok(Pair { active, standby, view: group.view })
+    }
+
+    /// Waits until this node is active and protected. On a machine that stood still for some 10 ms the other one
+    /// may have taken over.
+    fn make_active(&self, wanted: &str) -> anyhow::Result<()> {
+        loop {
+            let Pair { active, view, .. } = self.await_protected()?;
+            if active == wanted {
+                return Ok(());
+            }
+            self.ask(&Request::Migrate { group: GROUP.to_owned(), to: wanted.to_owned() })?;
+            self.await_failover(view)?;
+        }
     }
 
     /// Waits until packets leave again in a later view than this one. Returns how it came.

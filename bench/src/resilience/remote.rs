@@ -12,7 +12,7 @@ use headgate_api::status::{EventCode, FailoverStatus, PortStatus, Snapshot};
 
 use super::bench::{Bench, NOT_RECORDED, Outcome, insert_quantiles, progress, row};
 use super::captured::{Captured, not_recorded};
-use super::nodes::{BEGIN, Moment, Nodes, Plan, Traffic};
+use super::nodes::{BEGIN, Moment, Nodes, Pair, Plan, Traffic};
 use crate::report::Section;
 use crate::statistics::Round;
 
@@ -112,11 +112,12 @@ fn one_round(bench: &Bench, deaths: usize, round: &mut Round) -> anyhow::Result<
     let mut nodes = Nodes::start(&Plan::new(bench.placement, traffic))?;
     nodes.await_that("traffic begins", |now| now.at_ns > BEGIN.as_nanos() as u64)?;
     let mut seen = Vec::new();
-    for [active, standby] in [["left", "right"], ["right", "left"]].into_iter().cycle().take(deaths) {
-        seen.push(one_death(&mut nodes, active, standby)?);
-        nodes.up(active)?;
+    for _ in 0..deaths {
+        let (death, died) = one_death(&mut nodes)?;
+        seen.push(death);
+        nodes.up(died)?;
     }
-    nodes.await_protected(if deaths.is_multiple_of(2) { "left" } else { "right" })?;
+    nodes.await_protected()?;
     std::thread::sleep(SETTLE);
     let now = nodes.sample("gate")?;
     let (gate, conserved) = nodes.stop()?;
@@ -126,14 +127,16 @@ fn one_round(bench: &Bench, deaths: usize, round: &mut Round) -> anyhow::Result<
     Ok(conserved && lost == 0.0)
 }
 
-fn one_death(nodes: &mut Nodes, active: &'static str, standby: &'static str) -> anyhow::Result<Death> {
-    let view = nodes.await_protected(active)?.groups.first().map_or(0, |group| group.view);
+/// Kills the active node. Returns how that was seen, and which one it was.
+fn one_death(nodes: &mut Nodes) -> anyhow::Result<(Death, &'static str)> {
+    nodes.await_protected()?;
     std::thread::sleep(SETTLE);
+    let Pair { active, standby, view } = nodes.await_protected()?;
     let began = nodes.sample(standby)?.at_ns;
     let at = nodes.kill(active)?;
     let failover = nodes.await_failover(view)?;
     let promoted_ns = promoted_ns(&nodes.sample(standby)?, began);
-    Ok(Death { at, failover, promoted_ns })
+    Ok((Death { at, failover, promoted_ns }, active))
 }
 
 /// Returns the time from a node's promotion until the last of its NFs was ready, by its events since then.
