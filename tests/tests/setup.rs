@@ -96,8 +96,15 @@ fn under_sudo_the_rust_of_the_user_is_found() {
 
 #[test]
 fn scripts_are_clean() {
-    let named =
-        ["setup.sh", ".ci/run", "dist/deb.sh", "dist/deb/postinst", "dist/deb/prerm", "dist/deb/postrm"];
+    let named = [
+        "setup.sh",
+        ".ci/run",
+        ".ci/deep",
+        "dist/deb.sh",
+        "dist/deb/postinst",
+        "dist/deb/prerm",
+        "dist/deb/postrm",
+    ];
     let checks = "tests/machine/checks";
     let of_machine = [top().join("tests/machine"), top().join(checks)].map(fs::read_dir).map(Result::unwrap);
     let of_machine = of_machine.into_iter().flatten().map(|entry| entry.unwrap().path());

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use headgate_api::Request;
 
-use super::bench::{Bench, NOT_RECORDED, Outcome, insert_quantiles, row};
+use super::bench::{Bench, NOT_RECORDED, Outcome, insert_quantiles, progress, row};
 use super::captured::{Captured, not_recorded};
 use super::nodes::{BEGIN, GROUP, Nodes, Pair, Plan, Traffic};
 use super::remote::{shed, tell_of_loss};
@@ -22,6 +22,9 @@ const RATE: u32 = 10_000;
 const SETTLE: Duration = Duration::from_millis(300);
 /// Pauses that begin later after a hand-over was asked for have another cause. Our choice: some copies.
 const SOON_NS: u64 = 2_000_000_000;
+
+/// Time from which on a hand-over is told of. Our choice: some hundred times a copy of all state.
+const LONG_NS: u64 = 500_000_000;
 
 /// A chain that is handed over.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +126,19 @@ struct Moved {
     total_ns: u64,
 }
 
+/// Says what all nodes told last, where a hand-over took long.
+fn tell_of_wait(nodes: &Nodes, total_ns: u64) -> anyhow::Result<()> {
+    progress(&format!("a hand-over took {} ms; the last events:", total_ns / 1_000_000));
+    for node in ["gate", "left", "right"] {
+        let now = nodes.sample(node)?;
+        for event in now.events.iter().filter(|event| event.at_ns + 2 * total_ns > now.at_ns) {
+            let ago = (now.at_ns - event.at_ns) / 1_000_000;
+            progress(&format!("  {node}, {ago} ms ago: {}: {}", event.who, event.what));
+        }
+    }
+    Ok(())
+}
+
 fn move_often(nodes: &Nodes, moves: usize) -> anyhow::Result<Vec<Moved>> {
     let mut all = Vec::new();
     for _ in 0..moves {
@@ -134,6 +150,9 @@ fn move_often(nodes: &Nodes, moves: usize) -> anyhow::Result<Vec<Moved>> {
         let failover = nodes.await_failover(view)?;
         let switch_ns = failover.at_ns.saturating_sub(asked.gate_ns);
         let total_ns = switch_ns + failover.resumed_ns.unwrap_or(0);
+        if total_ns > LONG_NS {
+            tell_of_wait(nodes, total_ns)?;
+        }
         all.push(Moved { asked_ns: asked.wall_ns, switch_ns, total_ns });
     }
     nodes.await_protected()?;

@@ -59,7 +59,7 @@ impl Active {
             self.cut(progress, actions);
         }
         if let Checkpoint::Copied(epoch, cut) = self.checkpoint
-            && progress.taken.covers(&cut.clocks)
+            && (progress.taken.covers(&cut.clocks) || self.setup.mutation.is(Mutant::AheadOfCommits))
         {
             self.checkpoint = Checkpoint::Sent(epoch, cut);
             self.send_state(now, epoch, cut, actions);
