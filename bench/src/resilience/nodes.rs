@@ -152,8 +152,8 @@ impl Nodes {
         Ok(Pair { active, standby, view: group.view })
     }
 
-    /// Waits until this node is active and protected. On a machine that stood still for some 10 ms the other one
-    /// may have taken over.
+    /// Waits until this node is active and protected. Where the machine stood still for some 10 ms, the other
+    /// one may have taken over.
     fn make_active(&self, wanted: &str) -> anyhow::Result<()> {
         loop {
             let Pair { active, view, .. } = self.await_protected()?;

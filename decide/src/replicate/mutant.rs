@@ -16,8 +16,8 @@ pub enum Mutant {
     LatchGivenUp,
     /// T6: NFs are copied without draining the group.
     NotDrained,
-    /// T7: a checkpoint is sent before the gate has the outputs before it, and taken before the commits that it
-    /// rests on.
+    /// T7: a checkpoint is sent before the gate has the outputs before it, and taken before the commits that
+    /// it rests on.
     AheadOfCommits,
     /// T8: the log is trimmed when the checkpoint is sent.
     TrimmedWhenSent,

@@ -34,8 +34,8 @@ const WINDOW: usize = 1024;
 const TELL_AFTER: u32 = 64;
 const TELL_PARTS: u64 = 20;
 
-/// Place of an output in its lane: the clock of the packet that it came from, and its number among the outputs
-/// of that, from 1 on. The default is before every output.
+/// Place of an output in its lane: the clock of the packet that it came from, and its number among the
+/// outputs of that, from 1 on. The default is before every output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Place {

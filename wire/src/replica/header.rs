@@ -164,8 +164,8 @@ impl Header {
 
     /// Sets the output before this one: its clock and number, which are 0 where there is none.
     ///
-    /// One that is 2^24 - 1 clocks away, or has a number above 255, cannot be told and is left out: the receiver
-    /// does not miss it then. No NF drops or makes as many packets in a row.
+    /// One that is 2^24 - 1 clocks away, or has a number above 255, cannot be told and is left out: the
+    /// receiver does not miss it then. No NF drops or makes as many packets in a row.
     #[must_use]
     pub const fn behind(self, (clock, number): (u64, u32)) -> Self {
         let away = self.clock.saturating_sub(clock);

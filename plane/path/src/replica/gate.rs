@@ -182,18 +182,8 @@ impl GateEnd {
         kept: Kept,
         burst: &mut Burst,
     ) {
-        let lane = usize::from(header.lane);
-        let is_of_view = self.choice.told().is_some_and(|told| told.view == View(header.view));
-        let refusal = match header.kind {
-            Kind::Out if lane >= self.lanes.len() => Some(Refusal::ForeignGroup),
-            Kind::Out if !is_of_view => Some(Refusal::ForeignView),
-            // It comes again.
-            Kind::Out if burst.count == BURST || burst.count > 0 && burst.region != kept.region => {
-                Some(Refusal::Gap)
-            }
-            Kind::Out => self.refuse_unless_next(clock, header),
-            _ => Some(Refusal::ForeignGroup),
-        };
+        let fits = burst.count == 0 || burst.count < BURST && burst.region == kept.region;
+        let refusal = self.refusal_of(clock, header, fits);
         if let Some(refusal) = refusal {
             self.common.board.refuse(refusal);
             return ledger.release(kept.region, kept.packet);
@@ -203,7 +193,7 @@ impl GateEnd {
         {
             self.common.tell(Event::Resumed(view));
         }
-        let chain = self.common.chains[lane];
+        let chain = self.common.chains[usize::from(header.lane)];
         let store = ledger.store(kept.region);
         store.holders.extras.clear(&[kept.packet]);
         // It comes to the end of its chain, which has no stage here.
@@ -217,7 +207,18 @@ impl GateEnd {
         burst.count += 1;
     }
 
-    fn refuse_unless_next(&mut self, clock: Clock, header: &Header) -> Option<Refusal> {
+    /// Returns why an output is not taken, if it is not: it is not the next, or does not fit the burst.
+    fn refusal_of(&mut self, clock: Clock, header: &Header, fits: bool) -> Option<Refusal> {
+        if header.kind != Kind::Out || usize::from(header.lane) >= self.lanes.len() {
+            return Some(Refusal::ForeignGroup);
+        }
+        if self.choice.told().is_none_or(|told| told.view != View(header.view)) {
+            return Some(Refusal::ForeignView);
+        }
+        if !fits {
+            // It comes again.
+            return Some(Refusal::Gap);
+        }
         let place = |(clock, number)| OutputPlace { clock: LaneClock(clock), number };
         let (after, this) = (place(header.after()), place((header.clock, header.seq)));
         match self.inbox.take(clock.instant(), LaneId(header.lane as u8), after, this) {

@@ -42,12 +42,9 @@ impl MemberEnd {
             (Kind::Settings, Body::Part(part)) => {
                 self.settings.take(&self.common, from, header.clock, &part).map(|()| None)
             }
-            (Kind::Taken, Body::Taken { clocks, numbers }) if from == Peer::Gate => {
-                let taken = taken_in(&header, &clocks, &numbers, lanes);
-                taken
-                    .map(|taken| self.on_taken(clock, ledger, view, &taken))
-                    .ok_or(Refusal::ForeignGroup)
-                    .map(|()| None)
+            (Kind::Taken, Body::Taken { clocks, numbers }) => {
+                let taken = taken_in(&header, &clocks, &numbers, lanes).filter(|_| from == Peer::Gate);
+                self.on_taken(clock, ledger, view, taken)
             }
             (Kind::Commit, Body::Part(part)) => match take_part(&mut self.commit, &header, &part) {
                 true if self.commit.1.whole().is_some() => return self.on_commit(clock, ledger, from, view),
@@ -73,10 +70,18 @@ impl MemberEnd {
     }
 
     /// Takes in which outputs the gate has.
-    fn on_taken(&mut self, clock: Clock, ledger: &mut Ledger, view: View, taken: &Taken) {
+    fn on_taken(
+        &mut self,
+        clock: Clock,
+        ledger: &mut Ledger,
+        view: View,
+        taken: Option<Taken>,
+    ) -> Result<Option<Told>, Refusal> {
+        let taken = taken.ok_or(Refusal::ForeignGroup)?;
         if view == self.choice.view() {
-            self.latch.on_taken(clock, ledger, view, taken);
+            self.latch.on_taken(clock, ledger, view, &taken);
         }
+        Ok(None)
     }
 
     fn refuse_foreign(&mut self, clock: Clock, ledger: &mut Ledger, from: Peer, configuration: u64) {
