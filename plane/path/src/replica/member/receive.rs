@@ -1,12 +1,11 @@
 //! Frames that come to a node: packets in the order of their lane, and messages.
 
 use headgate_decide::replicate::boundary::{Arrival, Event as Told};
-use headgate_decide::replicate::outbox::Taken;
 use headgate_decide::replicate::{
     Clock as LaneClock, Envelope, Epoch, JournalIndex, Lane as LaneId, Message, Peer, Seq, View,
 };
 use headgate_units::PortId;
-use headgate_wire::replica::{Commit, Header, Kind, Message as Body, Part, StateEnd};
+use headgate_wire::replica::{Clocks, Commit, Header, Kind, LANES_MAX, Message as Body, Part, StateEnd};
 
 use crate::BURST;
 use crate::burst::Burst;
@@ -43,8 +42,7 @@ impl MemberEnd {
                 self.settings.take(&self.common, from, header.clock, &part).map(|()| None)
             }
             (Kind::Taken, Body::Taken { clocks, numbers }) => {
-                let taken = taken_in(&header, &clocks, &numbers, lanes).filter(|_| from == Peer::Gate);
-                self.on_taken(clock, ledger, view, taken)
+                self.on_taken(clock, ledger, (from, &header), (&clocks, &numbers))
             }
             (Kind::Commit, Body::Part(part)) => match take_part(&mut self.commit, &header, &part) {
                 true if self.commit.1.whole().is_some() => return self.on_commit(clock, ledger, from, view),
@@ -52,8 +50,7 @@ impl MemberEnd {
                 false => Err(Refusal::Malformed),
             },
             (Kind::State, Body::Part(part)) => {
-                let room = (self.merges.len(), self.state_bytes);
-                let room = self.choice.stands_by_in(view).then_some(room);
+                let room = self.choice.stands_by_in(view).then_some((self.merges.len(), self.state_bytes));
                 take_state(&mut self.incoming, &header, &part, room, stored).map(|()| None)
             }
             (Kind::StateEnd, Body::Part(part)) => {
@@ -63,10 +60,8 @@ impl MemberEnd {
                 .map(|message| Some(Told::Received(Envelope { from, view, message })))
                 .ok_or(Refusal::ForeignGroup),
         };
-        match told {
-            Ok(told) => told.into_iter().for_each(|told| self.tell(clock, ledger, told)),
-            Err(refusal) => self.common.board.refuse(refusal),
-        }
+        let told = told.map_err(|refusal| self.common.board.refuse(refusal)).ok().flatten();
+        told.into_iter().for_each(|told| self.tell(clock, ledger, told));
     }
 
     /// Takes in which outputs the gate has.
@@ -74,9 +69,11 @@ impl MemberEnd {
         &mut self,
         clock: Clock,
         ledger: &mut Ledger,
-        view: View,
-        taken: Option<Taken>,
+        (from, header): (Peer, &Header),
+        (clocks, numbers): (&Clocks, &[u32; LANES_MAX]),
     ) -> Result<Option<Told>, Refusal> {
+        let (view, lanes) = (View(header.view), self.lanes.len() as u8);
+        let taken = taken_in(header, clocks, numbers, lanes).filter(|_| from == Peer::Gate);
         let taken = taken.ok_or(Refusal::ForeignGroup)?;
         if view == self.choice.view() {
             self.latch.on_taken(clock, ledger, view, &taken);
