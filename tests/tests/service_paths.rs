@@ -353,10 +353,11 @@ fn open_vswitch_is_the_classifier_and_the_end_of_the_path() {
     }
     let bed = Bed::new();
     let session = bed.middle.run(|| Session::start(BETWEEN_SWITCHES)).expect("the namespace can be entered");
-    // Hosts ask for neighbours at once, also while the NF starts: what ends by that is not looked at.
-    let ready = session.wait_for("its NFs run", |now| now.nfs.iter().all(|nf| nf.state == NfState::Running));
+    session.wait_for("its NFs run", |now| now.nfs.iter().all(|nf| nf.state == NfState::Running));
     let files = ["w", "e"].map(|interface| (interface, bed.folder.path().join(format!("{interface}.pcap"))));
     let captures = files.each_ref().map(|(interface, file)| Capture::start(&bed, interface, file));
+    // Hosts ask for neighbours at once, also while the NF starts: what ended by that is not looked at.
+    let ready = session.wait_for("its state is known", |_| true);
     bed.transfer();
     let captured = captures.map(|capture| capture.0.output());
     assert!(captured.iter().all(|output| output.status.success()));
