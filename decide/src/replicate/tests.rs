@@ -41,6 +41,19 @@ fn durable(view: u32) -> gate::Event {
     received(RIGHT, view, Message::Durable { epoch: Epoch(1), cut })
 }
 
+/// A gate of one lane, whose disk is empty.
+fn small_gate() -> Gate {
+    Gate::new(gate::Setup {
+        boot: Boot(1),
+        lanes: 1,
+        nodes: [LEFT.node, RIGHT.node],
+        log: 10,
+        resend_after: Span::from_millis(1),
+        written: None,
+        mutation: Mutation::default(),
+    })
+}
+
 /// Tells the gate, lets it write, and returns what nodes are told then.
 fn told(gate: &mut Gate, event: gate::Event) -> String {
     let mut actions = Vec::new();
@@ -200,16 +213,7 @@ fn action_word(action: &Action) -> Option<String> {
 /// that may be lost.
 #[test]
 fn packets_that_only_the_node_before_had_are_sent_again() {
-    let setup = gate::Setup {
-        boot: Boot(1),
-        lanes: 1,
-        nodes: [LEFT.node, RIGHT.node],
-        log: 10,
-        resend_after: Span::from_millis(1),
-        written: None,
-        mutation: Mutation::default(),
-    };
-    let mut gate = Gate::new(setup);
+    let mut gate = small_gate();
     for event in [hello(LEFT, 0), hello(RIGHT, 0), hello(LEFT, 1), durable(1)] {
         told(&mut gate, event);
     }
@@ -232,18 +236,7 @@ fn packets_that_only_the_node_before_had_are_sent_again() {
 /// A node that will lose its power asks for what an operator asks for, and later asks the group back.
 #[test]
 fn a_node_hands_over_what_it_works_for_and_asks_for_what_it_stands_by_for() {
-    let nodes = [LEFT.node, RIGHT.node];
-    let (lanes, log, resend_after) = (1, 10, Span::from_millis(1));
-    let setup = gate::Setup {
-        boot: Boot(1),
-        lanes,
-        nodes,
-        log,
-        resend_after,
-        written: None,
-        mutation: Mutation::default(),
-    };
-    let mut gate = Gate::new(setup);
+    let mut gate = small_gate();
     for event in [hello(LEFT, 0), hello(RIGHT, 0), hello(LEFT, 1)] {
         told(&mut gate, event);
     }
@@ -319,16 +312,7 @@ fn a_checkpoint_is_sent_when_the_gate_has_every_output_before_its_cut() {
 /// Outputs wait for a standby, which does not know that it is one when the only word of it was lost.
 #[test]
 fn a_standby_that_was_not_heard_in_a_view_is_told_it_again() {
-    let setup = gate::Setup {
-        boot: Boot(1),
-        lanes: 1,
-        nodes: [LEFT.node, RIGHT.node],
-        log: 10,
-        resend_after: Span::from_millis(1),
-        written: None,
-        mutation: Mutation::default(),
-    };
-    let mut gate = Gate::new(setup);
+    let mut gate = small_gate();
     for event in [hello(LEFT, 0), hello(RIGHT, 0), hello(LEFT, 1)] {
         told(&mut gate, event);
     }

@@ -1,51 +1,80 @@
 //! Every run within bounds.
 
+use std::fmt::Debug;
+use std::hash::Hash;
+
 use headgate_decide::replicate::mutant::Mutation;
 use stateright::{Checker, Model, Property};
 
 use super::step::{Bounds, Step};
 use super::world::World;
 
-/// A world within bounds, for the checker.
-pub struct Group {
-    pub bounds: Bounds,
-    pub mutation: Mutation,
-    /// Sets up what happened before.
-    pub prepare: fn(&mut World),
+/// A world whose every run can be searched.
+pub trait Walk: Clone + Debug + Hash + PartialEq + Send + Sync + 'static {
+    type Step: Clone + Copy + Debug + PartialEq + Send + Sync + 'static;
+
+    /// Adds every step that may be next.
+    fn steps(&self, steps: &mut Vec<Self::Step>);
+
+    fn step(&mut self, step: Self::Step);
+
+    fn is_wrong(&self) -> bool;
+
+    /// Whether all comes to an end once nothing fails any more.
+    fn heals(&self) -> bool {
+        true
+    }
 }
 
-impl Model for Group {
-    type State = World;
-    type Action = Step;
+/// Every run from here on, for the checker.
+pub struct Search<W>(pub W);
 
-    fn init_states(&self) -> Vec<World> {
-        let mut world = World::new(self.bounds, self.mutation);
-        (self.prepare)(&mut world);
-        vec![world]
+impl<W: Walk> Model for Search<W> {
+    type State = W;
+    type Action = W::Step;
+
+    fn init_states(&self) -> Vec<W> {
+        vec![self.0.clone()]
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
+    fn actions(&self, world: &W, steps: &mut Vec<W::Step>) {
         // Nothing behind a violation is searched.
-        if world.violation().is_none() {
+        if !world.is_wrong() {
             world.steps(steps);
         }
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+    fn next_state(&self, world: &W, step: W::Step) -> Option<W> {
         let mut next = world.clone();
         next.step(step);
         Some(next)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::always("invariants", |_, world: &World| world.violation().is_none())]
+        // One, so that a search ends with the first run that is wrong.
+        vec![Property::always("invariants", |_, world: &W| !world.is_wrong() && world.heals())]
+    }
+}
+
+impl Walk for World {
+    type Step = Step;
+
+    fn steps(&self, steps: &mut Vec<Step>) {
+        self.steps(steps);
+    }
+
+    fn step(&mut self, step: Step) {
+        self.step(step);
+    }
+
+    fn is_wrong(&self) -> bool {
+        self.violation().is_some()
     }
 }
 
 /// Searches every run, and says how many states there are.
 fn explore(name: &str, bounds: Bounds) {
-    let checker =
-        Group { bounds, mutation: Mutation::default(), prepare: |_| {} }.checker().spawn_bfs().join();
+    let checker = Search(World::new(bounds, Mutation::default())).checker().spawn_bfs().join();
     if let Some(path) = checker.discovery("invariants") {
         panic!("{name}: {}", told(path.into_vec()));
     }

@@ -6,7 +6,7 @@ use headgate_decide::replicate::Lane;
 use headgate_decide::replicate::mutant::{Mutant, Mutation};
 use stateright::{Checker, Model};
 
-use super::explore::{Group, told};
+use super::explore::{Search, told};
 use super::step::{Bounds, Step};
 use super::world::World;
 
@@ -63,8 +63,9 @@ fn every_known_error_is_found() {
             Mutant::AheadOfReplay => before_replay,
             _ => |_: &mut World| {},
         };
-        let model = Group { bounds: bounds(mutant), mutation: Mutation::new(mutant), prepare };
-        let checker = model.checker().spawn_bfs().join();
+        let mut world = World::new(bounds(mutant), Mutation::new(mutant));
+        prepare(&mut world);
+        let checker = Search(world).checker().spawn_bfs().join();
         let states = checker.unique_state_count();
         let Some(path) = checker.discovery("invariants") else {
             println!("{mutant:?} is missed in {states} states");

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use headgate_decide::replicate::outbox::{Coming, Gone, Inbox, Outbox, Place, Taken};
 use headgate_decide::replicate::{Boot, Clock, LANES_MAX, Lane, View};
 use headgate_decide::units::{Instant, Span};
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, Model};
+
+use super::explore::{Search, Walk};
 
 const LANE: Lane = Lane(0);
 const NOW: Instant = Instant(0);
@@ -99,6 +101,10 @@ impl World {
         world.tell();
         world
     }
+}
+
+impl Walk for World {
+    type Step = Step;
 
     fn steps(&self, steps: &mut Vec<Step>) {
         let gate_has_all = self.outbox.taken(LANE, Clock(self.finished)).0 >= self.finished;
@@ -165,6 +171,34 @@ impl World {
         });
     }
 
+    fn is_wrong(&self) -> bool {
+        self.is_wrong
+    }
+
+    /// Whether everything leaves that was made, once the link is good.
+    fn heals(&self) -> bool {
+        let mut world = self.clone();
+        if world.views[0] != world.views[1] {
+            world.step(Step::Adopt);
+        }
+        // It says so again and again until it is heard.
+        world.tell();
+        for _ in 0..4 {
+            world.outbox.poll(LATER);
+            while world.outbox.next(LANE).is_some() {
+                world.send();
+            }
+            for _ in 0..2 {
+                for frame in world.frames.clone() {
+                    world.deliver(frame);
+                }
+            }
+        }
+        all(world.finished).all(|place| world.is_known(&place)) && world.outbox.len(LANE) == 0
+    }
+}
+
+impl World {
     fn push(&mut self, clock: u64) {
         self.outbox.allow(LANE, Clock(clock));
         for number in 1..=OUTPUTS[clock as usize - 1] {
@@ -216,28 +250,6 @@ impl World {
     fn is_known(&self, place: &Place) -> bool {
         self.left.contains(place) || self.in_doubt.contains(place)
     }
-
-    /// Whether everything leaves that was made, once the link is good.
-    fn heals(&self) -> bool {
-        let mut world = self.clone();
-        if world.views[0] != world.views[1] {
-            world.step(Step::Adopt);
-        }
-        // It says so again and again until it is heard.
-        world.tell();
-        for _ in 0..4 {
-            world.outbox.poll(LATER);
-            while world.outbox.next(LANE).is_some() {
-                world.send();
-            }
-            for _ in 0..2 {
-                for frame in world.frames.clone() {
-                    world.deliver(frame);
-                }
-            }
-        }
-        all(world.finished).all(|place| world.is_known(&place)) && world.outbox.len(LANE) == 0
-    }
 }
 
 fn empty() -> Outbox<Place> {
@@ -263,42 +275,9 @@ fn all(finished: u64) -> impl Iterator<Item = Place> {
     })
 }
 
-/// A world within bounds, for the checker.
-struct Link(May, Error);
-
-impl Model for Link {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(self.0, self.1)]
-    }
-
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        if !world.is_wrong {
-            world.steps(steps);
-        }
-    }
-
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let mut next = world.clone();
-        next.step(step);
-        Some(next)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always("each leaves once, in order", |_, world: &World| !world.is_wrong),
-            Property::always("all leave once the link is good", |_, world: &World| {
-                world.is_wrong || world.heals()
-            }),
-        ]
-    }
-}
-
 /// Searches every run. Returns the number of states, and what is wrong with some.
 fn search(may: May, error: Error) -> (usize, Vec<String>) {
-    let checker = Link(may, error).checker().spawn_bfs().join();
+    let checker = Search(World::new(may, error)).checker().spawn_bfs().join();
     let found = checker.discoveries().into_iter();
     let told = found.map(|(name, path)| format!("not {name}: {:?}", path.into_actions()));
     (checker.unique_state_count(), told.collect())
