@@ -23,7 +23,8 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// Pauses that begin later after a hand-over was asked for have another cause. Our choice: some copies.
 const SOON_NS: u64 = 2_000_000_000;
 
-/// Time from which on a hand-over is told of. Our choice: some hundred times a copy of all state.
+/// Time from which on the nodes' events of a hand-over are printed. Our choice: some hundred times a copy of
+/// all state.
 const LONG_NS: u64 = 500_000_000;
 
 /// A chain that is handed over.

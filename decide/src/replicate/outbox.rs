@@ -1,5 +1,5 @@
 //! Outputs of a group on their way from the node that works to the gate, by which they leave: each arrives
-//! once, in the order of its lane, whatever the link does and whoever sends it.
+//! once, in the order of its lane, whatever the link does and whichever node sends it.
 //!
 //! The problem: a link loses frames, and a gate that takes whatever is new cannot tell a lost output from a
 //! packet that an NF dropped. And once a checkpoint holds what an output rests on, nobody can make it again.
@@ -8,9 +8,9 @@
 //! with the NFs. It takes an output only behind the one before; the node keeps each until the gate says that
 //! it has it ([`Taken`]), and goes back to the first that is missing.
 //!
-//! - A checkpoint is sent only when the gate has all outputs before its cut (`replicate::active`): whoever
-//!   goes on from it makes all others again. The outputs of a group are a function of its inputs and journal,
-//!   so the gate need not know which node an output is from.
+//! - A checkpoint is sent only when the gate has all outputs before its cut (`replicate::active`): a node
+//!   that goes on from it makes all others again. The outputs of a group are a function of its inputs and
+//!   journal, so the gate need not know which node an output is from.
 //! - *A gate that was started again* does not know what left. It says which life it is in; outputs that were
 //!   under way to the life before may have left, and are given up as in doubt: the world gets them at most
 //!   once. So nothing is sent in a view before the gate was heard in it.

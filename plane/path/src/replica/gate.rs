@@ -49,7 +49,7 @@ pub(crate) struct GateEnd {
     settings: Settings,
     choice: Gate,
     lanes: Vec<Lane>,
-    /// Outputs that came, and the view in which the active node is told of them.
+    /// Outputs that came, and the view in which the active node hears which they are.
     inbox: Inbox,
     inbox_view: View,
     log_max: u64,
