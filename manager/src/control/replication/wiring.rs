@@ -48,7 +48,9 @@ pub fn open(
         };
         let (device, watch) =
             interface::open(terms).map_err(|error| format!("its link to `{}`: {error}", link.peer))?;
-        ends.push(LinkEnd { peer, address, region: RegionId(domain.index() as u8), device });
+        let frame_bytes_max = watch.sent_bytes_max().min(frame_bytes[domain.index()]);
+        let region = RegionId(domain.index() as u8);
+        ends.push(LinkEnd { peer, address, region, frame_bytes_max, device });
         watches.push(watch);
     }
     Ok((ends, watches))

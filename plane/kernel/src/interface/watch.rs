@@ -75,13 +75,15 @@ pub struct Watch {
     /// The socket that receives, of those last opened, or the TAP; `None` while another process has it.
     file: Option<Arc<OwnedFd>>,
     state: State,
+    sent_bytes_max: u32,
 }
 
 impl Watch {
     pub(super) fn of(attachment: &Attachment, terms: Terms) -> Self {
         let file = attachment.file();
         let state = state_of(terms.kind, file.as_deref());
-        Self { terms, mail: Arc::default(), file, state }
+        let sent_bytes_max = attachment.sent_bytes_max();
+        Self { terms, mail: Arc::default(), file, state, sent_bytes_max }
     }
 
     pub(super) fn mail(&self) -> Arc<Mail> {
@@ -92,6 +94,13 @@ impl Watch {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.terms.name
+    }
+
+    /// Returns the longest frame, without VLAN tag, that the interface carried when it was opened first, in
+    /// bytes.
+    #[must_use]
+    pub const fn sent_bytes_max(&self) -> u32 {
+        self.sent_bytes_max
     }
 
     /// Returns the interface's state when it was polled last.

@@ -106,6 +106,9 @@ impl GateEnd {
 
     fn stamp(&mut self, clock: Clock, ledger: &mut Ledger, lane: u8, (kept, place): (Kept, Place)) {
         let chain = self.common.chains[usize::from(lane)];
+        if !self.links.carry(kept.packet) {
+            return ledger.end(chain, kept.region, DropReason::TooLong, &[kept.packet]);
+        }
         let (stamped, trimmed) = (self.choice.stamped(), self.choice.trimmed());
         let sent = self.lanes[usize::from(lane)].sent.max(trimmed.of(LaneId(lane)).0);
         let unsent = stamped.of(LaneId(lane)).0.saturating_sub(sent);

@@ -1,7 +1,7 @@
 //! Links to other nodes of a group: frames out of and into queues of ports.
 
 use headgate_decide::replicate::Peer;
-use headgate_port::Queue;
+use headgate_port::{Bell, Queue};
 use headgate_shm::Descriptor;
 use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_units::{RegionId, Ticks};
@@ -31,6 +31,8 @@ pub struct LinkEnd {
     pub address: [u8; 6],
     /// The region that its queue receives into.
     pub region: RegionId,
+    /// The longest frame that it carries, in bytes.
+    pub frame_bytes_max: u32,
     /// Its queue.
     pub device: Box<dyn Queue>,
 }
@@ -83,6 +85,8 @@ pub(crate) struct Links {
     group: u16,
     pub configuration: u64,
     ends: Vec<End>,
+    /// The longest packet that every link carries, in bytes.
+    packet_bytes_max: u32,
     arrived: [Descriptor; BURST],
     /// Bytes of a frame, read from or to be written to a buffer that others can write too.
     bytes: Box<[u8]>,
@@ -91,9 +95,11 @@ pub(crate) struct Links {
 impl Links {
     pub fn new(group: u16, configuration: u64, ends: Vec<LinkEnd>) -> Self {
         let bytes = vec![0; usize::from(u16::MAX) + FRONT_BYTES].into_boxed_slice();
+        let shortest = ends.iter().map(|link| link.frame_bytes_max).min().unwrap_or(u32::MAX);
+        let packet_bytes_max = shortest.saturating_sub(FRONT_BYTES as u32);
         let end = |link| End { link, remote: BROADCAST, is_up: true };
         let ends = ends.into_iter().map(end).collect();
-        Self { group, configuration, ends, arrived: [Descriptor::default(); BURST], bytes }
+        Self { group, configuration, ends, packet_bytes_max, arrived: [Descriptor::default(); BURST], bytes }
     }
 
     /// Takes in that a link is down, or up again: others to the same node are used meanwhile.
@@ -111,8 +117,18 @@ impl Links {
         Some(ends.find(|(_, end)| end.is_up).unwrap_or(first).0)
     }
 
+    /// Returns whether every link carries a packet. One that does not would be sent again for ever.
+    pub const fn carry(&self, packet: Descriptor) -> bool {
+        packet.length() <= self.packet_bytes_max
+    }
+
     pub const fn count(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Returns the bells of the links' queues.
+    pub fn bells(&self) -> impl Iterator<Item = Bell<'_>> {
+        self.ends.iter().map(|end| end.link.device.bell())
     }
 
     /// Returns the node that is not the gate, where this one has a link to it.

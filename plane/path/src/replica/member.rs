@@ -150,7 +150,9 @@ impl MemberEnd {
                 kept += 1;
                 continue;
             };
-            if let Some(clock) = self.clock_or_end(ledger, run.region, packet, place) {
+            if !self.links.carry(packet) {
+                ledger.end(place.chain(), run.region, DropReason::TooLong, &[packet]);
+            } else if let Some(clock) = self.clock_or_end(ledger, run.region, packet, place) {
                 self.latch.push(ledger, lane, (Kept { packet, region: run.region }, place), clock);
                 self.lanes[lane].end(clock);
             }

@@ -1,5 +1,6 @@
 //! A group on three nodes: nothing is lost, doubled or contradicted when the active one ends.
 
+mod lengths;
 mod trio;
 mod witness;
 

@@ -78,6 +78,7 @@ impl Node {
             peer: *peer,
             address: [2, 0, 0, 0, 0, number as u8],
             region: RegionId(0),
+            frame_bytes_max: FRAME_BYTES_MAX,
             device: Box::new(TestQueue::new(cable.clone(), Some(0))),
         });
         let setup = Setup {
@@ -157,6 +158,9 @@ impl Node {
         }
     }
 }
+
+/// The longest frame that links between nodes are said to carry.
+pub const FRAME_BYTES_MAX: u32 = 250;
 
 /// NFs of the group.
 #[derive(Clone)]
