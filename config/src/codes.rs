@@ -103,6 +103,7 @@ codes! {
     Warning DomainUnused "domain-unused" "No port and no NF is in this trust domain.";
     Warning CorePolled "core-polled" "A polling NF is put on the core of a worker.";
     Warning CoreShared "core-shared" "An NF shares the core of a worker although other cores are there.";
+    Warning SleepShort "sleep-short" "Workers are to sleep until something rings, and something does not.";
     Warning PollersShare "pollers-share" "A polling NF shares its core with other NFs.";
     Warning CoreOutsideMask "core-outside-mask" "A core is named that the affinity mask of this process does not hold.";
     Warning PolicyRefused "policy-refused" "The kernel refuses this process the scheduling that is asked for.";

@@ -35,7 +35,7 @@ fn text(name: &str) -> String {
         r#"
 [manager]
 name = "{name}"
-idle = "yield"
+idle = "sleep"
 [memory]
 buffers = 8192
 hugepages = "never"

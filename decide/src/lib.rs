@@ -23,6 +23,7 @@
 //! - [`reconfigure`]: how one configuration follows another;
 //! - [`shutdown`]: how a manager ends; [`handover`]: how another follows it;
 //! - [`liveness`]: whether an NF that takes no packets is busy, stopped or lost in a loop;
+//! - [`rest`]: how long a worker that finds nothing to do leaves its core;
 //! - [`restart`]: when a failed NF may start again;
 //! - [`replicate`]: what the nodes of a group say to each other so that one may be lost and no state is;
 //! - [`taken`]: whether others have a core of workers or NFs;
@@ -69,6 +70,7 @@ pub mod reconfigure;
 pub mod record;
 pub mod relief;
 pub mod replicate;
+pub mod rest;
 pub mod restart;
 pub mod routes;
 pub mod share;

@@ -172,7 +172,8 @@ impl Fabric {
         let mut shared = config.cores_of_nfs();
         shared.extend(config.scheduler.unis.core);
         for ((number, mesh), devices) in mesh(cores.len()).into_iter().enumerate().zip(devices) {
-            let mailbox = Arc::new(Mailbox::default());
+            let bell = passes::bell().map_err(|cause| StartError::Thread { cause })?;
+            let mailbox = Arc::new(Mailbox::with_bell(bell));
             mailbox.post(Command::Receive(false));
             let setup = Setup {
                 number: WorkerId(number as u8),

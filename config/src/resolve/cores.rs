@@ -5,7 +5,10 @@
 //! overrides: a core outside of it is used, and that is said.
 
 use super::super::codes::Code;
+use super::super::document::Document;
+use super::super::model::{Backend, Config, Port};
 use super::super::report::Span;
+use super::super::values::IdleWorker;
 use super::Resolver;
 
 impl Resolver<'_> {
@@ -32,6 +35,27 @@ impl Resolver<'_> {
         };
         self.report.add(Code::CoreMissing, span, message).help(help);
         false
+    }
+
+    /// Says why workers that are to sleep look many times a millisecond all the same.
+    pub(super) fn warn_of_short_sleep(&mut self, document: &Document, config: &Config) {
+        let Some(span) = document.manager.value().and_then(|table| table.idle.key.as_ref()) else { return };
+        if config.manager.idle != IdleWorker::Sleep {
+            return;
+        }
+        let is_silent = |port: &&Port| {
+            matches!(port.backend, Backend::Dpdk(_) | Backend::Generator(_) | Backend::Pcap(_))
+        };
+        let why = if let Some(port) = config.ports.iter().find(is_silent) {
+            format!("port `{}` rings nothing when packets come", port.name)
+        } else if config.manager.cores.len() > 1 {
+            "workers do not ring each other".to_owned()
+        } else {
+            return;
+        };
+        self.report
+            .add(Code::SleepShort, span, format!("workers cannot sleep for long: {why}"))
+            .help("with one worker, and ports of kind `interface` or `tap`, an idle node takes some percent of a core");
     }
 
     fn warn_outside_mask(&mut self, core: u32, span: &Span) {

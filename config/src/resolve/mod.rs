@@ -222,6 +222,7 @@ impl Resolver<'_> {
         self.warn_faulty(items(&document.port), &config.ports);
         self.warn_not_granted(document, &config);
         self.warn_real_time_order(document, &config);
+        self.warn_of_short_sleep(document, &config);
         Some((config, simulation?))
     }
 

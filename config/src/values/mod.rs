@@ -194,8 +194,10 @@ choice! {
     pub enum IdleWorker, "what an idle worker does" {
         /// It goes on at once.
         Spin "spin",
-        /// It lets others of its core run, if any wait (sched_yield(2)).
+        /// It leaves the core to others until something rings, and looks again soon in any case.
         Yield "yield",
+        /// It sleeps until something rings, if all that can come does.
+        Sleep "sleep",
     }
 }
 

@@ -37,7 +37,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use headgate_port::{Queue, QueueCounters};
+use headgate_port::{Bell, Queue, QueueCounters};
 use headgate_shm::{Descriptor, Stack};
 
 use crate::open::OpenError;
@@ -104,6 +104,11 @@ impl Queue for InterfaceQueue {
 
     fn tend(&mut self, _now: u64, _stack: &mut Stack) {
         self.mail.collect(&mut self.attachment);
+    }
+
+    /// An interface that is away comes back without a sound, a little late.
+    fn bell(&self) -> Bell<'_> {
+        self.attachment.arrivals().map_or(Bell::NotNeeded, Bell::File)
     }
 
     fn counters(&self) -> QueueCounters {

@@ -140,6 +140,14 @@ impl Link {
         }
     }
 
+    /// Returns whether nothing can come from it before something goes to it.
+    pub fn is_quiet(&self) -> bool {
+        match self {
+            Self::Rings(rings) => rings.is_quiet(),
+            Self::Program(program) => program.depth() == Some(0),
+        }
+    }
+
     /// Returns whether it sleeps when it has nothing to do, and can be called.
     pub const fn can_sleep(&self) -> bool {
         match self {

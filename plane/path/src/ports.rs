@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use headgate_port::{Queue, QueueCounters};
+use headgate_port::{Bell, Queue, QueueCounters};
 use headgate_units::{PortId, RegionId, Ticks};
 
 use crate::ledger::Ledger;
@@ -68,6 +68,11 @@ impl Ports {
     /// Returns whether no queue will ever give another packet.
     pub fn are_finished(&self) -> bool {
         self.devices.iter().all(|device| device.device.is_finished())
+    }
+
+    /// Returns the queues' bells.
+    pub fn bells(&self) -> impl Iterator<Item = Bell<'_>> {
+        self.devices.iter().map(|device| device.device.bell())
     }
 
     /// Returns how many buffers of a region are in the hands of the queues.

@@ -81,6 +81,11 @@ impl Stages {
         self.instances.get_disjoint_mut([one, other]).ok()
     }
 
+    /// Returns whether nothing can come from the instances before something goes to them.
+    pub fn are_quiet(&self) -> bool {
+        self.instances.iter().all(|instance| instance.link.is_quiet())
+    }
+
     /// Returns how many buffers of a region are in the hands of instances' queues.
     pub fn hold(&self, region: RegionId) -> usize {
         self.instances.iter().map(|instance| instance.link.holds(region)).sum()

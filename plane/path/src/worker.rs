@@ -2,8 +2,9 @@
 //!
 //! Each pass takes a burst from each queue and sends it into first stages, takes what instances returned and
 //! sends it on, takes in what other workers sent, and calls sleeping NFs. No pass allocates, locks or makes a
-//! system call while the NFs are awake; commands from the control loop are the exception.
+//! system call while NFs are awake, unless commands come.
 
+mod between;
 mod command;
 mod replicate;
 mod succession;
@@ -11,10 +12,9 @@ mod succession;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use headgate_units::{RegionId, Ticks, WorkerId};
+use headgate_units::{Ticks, WorkerId};
 
 use crate::admit::admit;
-use crate::audit::WorkerReport;
 use crate::board::Station;
 use crate::burst::Burst;
 use crate::emit::emit;
@@ -73,8 +73,8 @@ pub enum Pass {
     Stopped,
 }
 
-/// Number of passes between two times that slow things are done: sweeping flows, sending the last of a
-/// surplus home. Our choice: some 100 us under load.
+/// Number of passes between two times that slow things are done, as sweeping flows; also done after a rest.
+/// Our choice: some 100 us under load.
 const SLOW_EVERY: u64 = 64;
 
 /// Worker of the packet path.
@@ -93,6 +93,7 @@ pub struct Worker {
     burst: Box<Burst>,
     ticks_per_micro: u64,
     receives: bool,
+    has_rested: bool,
     passes: u64,
     mailbox: Arc<Mailbox>,
     events: Sender<Event>,
@@ -124,6 +125,7 @@ impl Worker {
             burst: Box::default(),
             ticks_per_micro,
             receives: true,
+            has_rested: false,
             passes: 0,
             mailbox: setup.mailbox,
             events,
@@ -170,8 +172,7 @@ impl Worker {
         if self.replica.is_some() {
             moved += self.take_from_nodes(now);
         }
-        let queues = if self.receives { self.ports.count() } else { 0 };
-        for queue in 0..queues {
+        for queue in 0..if self.receives { self.ports.count() } else { 0 } {
             let view = view!(self, now);
             moved += self.ports.arrive(now, queue, &mut self.ledger, &mut self.burst);
             if self.burst.count > 0 {
@@ -309,7 +310,7 @@ impl Worker {
         let view = view!(self, now);
         self.intake.tend(&view);
         self.ports.tend(now, &mut self.ledger);
-        let slow = self.passes.is_multiple_of(SLOW_EVERY);
+        let slow = self.passes.is_multiple_of(SLOW_EVERY) || std::mem::take(&mut self.has_rested);
         self.exits.outbound.send_surplus(&mut self.ledger, if slow { 1 } else { BURST });
         if slow {
             self.intake.sweep(&self.ledger.board);
@@ -378,23 +379,5 @@ impl Worker {
     /// Tells the control loop what happened. Without one nobody gets it, and the process is about to end.
     fn tell(&self, event: Event) {
         let _ = self.events.send(event);
-    }
-
-    /// Returns the buffers and packets in its hands, for [`crate::audit`]. Call it between two passes.
-    #[must_use]
-    pub fn report(&self) -> WorkerReport {
-        let stores = self.ledger.stores();
-        let in_queues = |region: usize| {
-            let region = RegionId(region as u8);
-            let links = self.replica.as_ref().map_or(0, |replica| replica.links().hold(region));
-            self.ports.hold(region) + self.stages.hold(region) + links
-        };
-        WorkerReport {
-            free: stores.iter().map(|store| [store.stack.free(), store.stack.free_long()].concat()).collect(),
-            in_devices: (0..stores.len()).map(in_queues).collect(),
-            in_programs: self.stages.outstanding().collect(),
-            returns_sent: self.exits.returns_sent(),
-            returns_taken: self.intake.returns_taken(),
-        }
     }
 }

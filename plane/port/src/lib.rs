@@ -17,6 +17,8 @@ pub mod random;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+use std::os::fd::BorrowedFd;
+
 use headgate_shm::{Descriptor, Stack};
 
 pub use error::{SpecError, SpecErrors};
@@ -126,6 +128,18 @@ pub struct FaultCounters {
     pub corrupted: u64,
 }
 
+/// Way in which a queue tells that a packet came while its worker rested.
+#[derive(Clone, Copy, Debug)]
+pub enum Bell<'a> {
+    /// It does not: only a look tells.
+    Missing,
+    /// This file can be read from as soon as a packet waits behind the last [`Queue::receive`] that found
+    /// none.
+    File(BorrowedFd<'a>),
+    /// No packet ever comes.
+    NotNeeded,
+}
+
 /// One queue of a port, polled by one worker. No call allocates, blocks or makes a system call that the
 /// device itself does not need.
 pub trait Queue: Send {
@@ -167,6 +181,11 @@ pub trait Queue: Send {
     /// True when the port will never give another packet: a replay that has ended, or one that only takes.
     fn is_finished(&self) -> bool {
         false
+    }
+
+    /// Returns how it tells of packets while nobody looks.
+    fn bell(&self) -> Bell<'_> {
+        if self.is_finished() { Bell::NotNeeded } else { Bell::Missing }
     }
 }
 
@@ -214,5 +233,9 @@ impl<Q: Queue + ?Sized> Queue for Box<Q> {
     #[inline(always)]
     fn is_finished(&self) -> bool {
         (**self).is_finished()
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        (**self).bell()
     }
 }

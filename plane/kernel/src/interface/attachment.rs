@@ -100,6 +100,15 @@ impl Attachment {
         }
     }
 
+    /// The file that can be read from while frames wait; `None` while there is none.
+    pub(super) fn arrivals(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Sockets(sockets) => Some(sockets.receiving.as_fd()),
+            Self::Tap(tap) => Some(tap.file.as_fd()),
+            Self::Away => None,
+        }
+    }
+
     /// The longest frame, without VLAN tag, that the interface carried when it was opened, in bytes.
     pub(super) const fn sent_bytes_max(&self) -> u32 {
         match self {

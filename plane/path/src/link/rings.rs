@@ -130,6 +130,12 @@ impl Rings {
         self.held + self.pending.len() as u32
     }
 
+    /// Returns whether nothing can come from it before something goes to it. One that makes packets gives
+    /// them when it likes.
+    pub fn is_quiet(&self) -> bool {
+        self.depth() == 0 && self.lend.is_none()
+    }
+
     /// Returns how many more packets it may hold.
     #[inline(always)]
     const fn window(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Commands of the control loop to a worker, and their mailbox.
 
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -101,9 +102,22 @@ pub enum Command {
 pub struct Mailbox {
     waiting: AtomicU32,
     commands: sync::Mutex<Vec<Command>>,
+    /// Where it rings for a worker that rests: an event counter of the kernel.
+    bell: Option<OwnedFd>,
 }
 
 impl Mailbox {
+    /// Returns one that rings this file, an eventfd(2) that does not block, at each command.
+    #[must_use]
+    pub fn with_bell(bell: OwnedFd) -> Self {
+        Self { bell: Some(bell), ..Self::default() }
+    }
+
+    /// Returns the file that can be read from once there are commands.
+    pub(crate) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.bell.as_ref().map(|bell| bell.as_fd())
+    }
+
     /// Posts a command.
     ///
     /// # Panics
@@ -113,11 +127,19 @@ impl Mailbox {
             self.commands.lock().expect("a worker does not panic while it empties its mailbox");
         commands.push(command);
         self.waiting.store(commands.len() as u32, Ordering::Release); // M-release, with M-acquire
+        if let Some(bell) = &self.bell {
+            // It fails only when it has rung so often that it can be heard.
+            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+        }
     }
 
     pub(crate) fn take(&self) -> Vec<Command> {
         let mut commands = self.commands.lock().expect("nobody panics while posting");
         self.waiting.store(0, Ordering::Relaxed);
+        if let Some(bell) = &self.bell {
+            // Silent again: commands are posted with the lock held.
+            let _ = rustix::io::read(bell, &mut [0; 8]);
+        }
         std::mem::take(&mut commands)
     }
 

@@ -21,7 +21,7 @@ mod tests;
 use headgate_shm::{Descriptor, Stack};
 
 use super::CHUNK;
-use crate::{FaultCounters, Queue, QueueCounters, count_received};
+use crate::{Bell, FaultCounters, Queue, QueueCounters, count_received};
 use delay_line::DelayLine;
 use draw::{Draws, Outcome};
 
@@ -254,5 +254,10 @@ impl<Q: Queue> Queue for Faulty<Q> {
 
     fn is_finished(&self) -> bool {
         self.inner.is_finished() && self.receive.as_ref().is_none_or(|way| way.line.len() == 0)
+    }
+
+    /// Packets that are held back come by time, and ring nothing.
+    fn bell(&self) -> Bell<'_> {
+        if self.holds() > self.inner.holds() { Bell::Missing } else { self.inner.bell() }
     }
 }

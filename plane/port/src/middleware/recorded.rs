@@ -4,7 +4,7 @@ use headgate_shm::geometry::STRIDE_MAX;
 use headgate_shm::{Descriptor, Region, Stack};
 
 use super::{CHUNK, Direction};
-use crate::{Queue, QueueCounters};
+use crate::{Bell, Queue, QueueCounters};
 
 /// Takes copies of packets, such as a capture file. Like the queue it must not wait, so it may lose some; it
 /// keeps count of that itself.
@@ -99,6 +99,7 @@ impl<Q: Queue, S: Sink> Queue for Recorded<Q, S> {
         region -> Option<u8>,
         holds -> usize,
         waiting -> Option<u32>,
-        is_finished -> bool
+        is_finished -> bool,
+        bell -> Bell<'_>
     );
 }

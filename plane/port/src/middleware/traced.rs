@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use headgate_shm::{Descriptor, Region, Stack};
 
 use super::{CHUNK, Direction};
-use crate::{Queue, QueueCounters};
+use crate::{Bell, Queue, QueueCounters};
 
 /// Bytes of a packet that are noted: Ethernet with a VLAN tag, and the addresses of IPv4.
 pub const START_BYTES: usize = 40;
@@ -147,6 +147,7 @@ impl<Q: Queue> Queue for Traced<Q> {
         region -> Option<u8>,
         holds -> usize,
         waiting -> Option<u32>,
-        is_finished -> bool
+        is_finished -> bool,
+        bell -> Bell<'_>
     );
 }

@@ -21,8 +21,9 @@ mod tests;
 use std::fmt;
 
 use headgate_shm::Stack;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::Queue;
+use crate::{Bell, Queue};
 use bed::Bed;
 
 /// The longest burst that is asked for: that of the packet path (`BURST` of the crate `path`).
@@ -182,6 +183,8 @@ behaviours! {
     TendHarmless,
     /// Packets wait for the other end, and none once they were taken.
     WaitingTrue,
+    /// What comes after nothing came rings first, where there is a bell.
+    BellRings,
 }
 
 /// A behaviour that was missed.
@@ -211,6 +214,18 @@ struct Missed(Behaviour, String);
 /// Fails with a behaviour unless a condition holds.
 fn require(condition: bool, behaviour: Behaviour, why: impl FnOnce() -> String) -> Checked {
     if condition { Ok(()) } else { Err(Missed(behaviour, why())) }
+}
+
+/// Whether a worker that rests would have looked by now.
+fn has_rung(bell: Bell<'_>) -> bool {
+    let file = match bell {
+        Bell::Missing => return true,
+        Bell::NotNeeded => return false,
+        Bell::File(file) => file,
+    };
+    let mut asked = [PollFd::from_borrowed_fd(file, PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
 /// Asks everything of a back end; returns what was missed, at most once in each scenario.

@@ -51,6 +51,7 @@ pub(super) const ALL: &[Scenario] = &[
     ("long frames in", Need::LongBetween, long_frames_in),
     ("long frames out", Need::Frames(0), long_frames_out),
     ("tending alone", Need::Frames(50), tending_alone),
+    ("after a rest", Need::Frames(50), after_a_rest),
     ("after the end", Need::Frames(50), after_the_end),
     ("two regions", Need::Frames(200), two_regions),
     ("in, out and through, at random", Need::Frames(2_000), at_random),
@@ -182,6 +183,22 @@ fn tending_alone(bed: &mut Bed) -> Checked {
         bed.tend()?;
     }
     Ok(())
+}
+
+/// A worker finds nothing, rests, and looks when the bell has rung.
+fn after_a_rest(bed: &mut Bed) -> Checked {
+    for _ in 0..bed.abilities.patience {
+        if bed.receive(OWN, BURST_MAX)? == 0 {
+            break;
+        }
+        bed.give_all(OWN);
+    }
+    bed.offer()?;
+    let has_rung = bed.hear();
+    let count = bed.receive(OWN, BURST_MAX)?;
+    bed.give_all(OWN);
+    let unheard = || format!("{count} packets came, and its bell had not rung");
+    require(count == 0 || has_rung, Behaviour::BellRings, unheard)
 }
 
 fn after_the_end(bed: &mut Bed) -> Checked {

@@ -7,7 +7,7 @@ use headgate_shm::{Descriptor, Stack};
 use super::{Behaviour, LONG_BYTES, check, run};
 use crate::testing::frame;
 use crate::testing::link::{TestLink, TestLinkQueue, Wrapped};
-use crate::{Queue, QueueCounters};
+use crate::{Bell, Queue, QueueCounters};
 
 #[test]
 fn good_queues_pass() {
@@ -54,6 +54,7 @@ enum Fault {
     ReceivesInTend,
     CountsInTend,
     WaitsForever,
+    RingsNever,
 }
 
 use Behaviour as B;
@@ -94,6 +95,7 @@ const PLANTED: &[(Fault, Behaviour)] = &[
     (Fault::ReceivesInTend, B::TendHarmless),
     (Fault::CountsInTend, B::TendHarmless),
     (Fault::WaitsForever, B::WaitingTrue),
+    (Fault::RingsNever, B::BellRings),
 ];
 
 #[test]
@@ -245,6 +247,10 @@ impl Queue for Planted {
             Fault::CountsInTend => self.extra.sent += 1,
             _ => {}
         }
+    }
+
+    fn bell(&self) -> Bell<'_> {
+        if self.fault == Fault::RingsNever { Bell::NotNeeded } else { self.inner.bell() }
     }
 
     fn counters(&self) -> QueueCounters {

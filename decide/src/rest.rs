@@ -1,0 +1,92 @@
+//! Rest: how long a worker that finds nothing to do leaves its core.
+//!
+//! The problem: workers that share a core must give it to each other, and a worker that polls takes a whole
+//! core on a day without packets. To yield (`sched_yield`) after each pass is no cure: where the tasks lie in
+//! scheduling groups of their own, as each session does by default (autogroup), Linux 6.18 loses track of
+//! who may run, and one of three workers has the core for seconds while two that are runnable have nothing
+//! (decision 101). Short sleeps of a microsecond do the same.
+//!
+//! The intuition: *look for some microseconds, then sleep until something rings*. Frames ring; packets that
+//! NFs return do not, nor do ports without a bell, so while any can come the sleep is short.
+//!
+//! What it refuses to do: sleep while there is work, or for longer than a command may wait that rang nobody.
+//!
+//! Sources: Linux NAPI polls again before it turns interrupts on; DPDK's `l3fwd-power` sleeps on epoll after
+//! a number of empty polls.
+
+use crate::units::Span;
+
+/// Passes in a row without packets before a worker rests. Our choice: some microseconds, so that a short gap
+/// in the traffic costs no sleep.
+pub const LOOKS: u32 = 32;
+/// A sleep while something may come that rings nothing. The shortest that never starved another on Linux 6.18
+/// with three workers on a core: of 1 us they starved for 10 s, of 20 us for 25 ms at most, as spinning ones.
+const BRIEF: Span = Span::from_micros(20);
+/// The longest sleep of a worker that is to look often, or whose clocks ring nothing, as those of a group.
+/// Our choice: the time between two commits by default.
+const SHORT: Span = Span::from_micros(100);
+/// The longest sleep. Our choice: 200 looks a second cost nothing, and it bounds what a lost ring can do.
+const LONGEST: Span = Span::from_millis(5);
+
+/// Way in which a worker rests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// For so long, whatever rings: others of its core run meanwhile.
+    Deaf(Span),
+    /// Until something rings, and never for long.
+    Short,
+    /// Until something rings, and as long as all that can come does.
+    UntilCalled,
+}
+
+/// What can come to a worker that has nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quiet {
+    /// Whether all that can come rings: no packet is with an NF, and every port has a bell.
+    pub all_rings: bool,
+    /// Whether it takes part in a group.
+    pub in_group: bool,
+}
+
+impl Rest {
+    /// Returns how long a worker sleeps at most to which this can come.
+    #[must_use]
+    pub const fn length(self, quiet: Quiet) -> Span {
+        match (self, quiet) {
+            (Self::Deaf(span), _) => span,
+            (_, Quiet { all_rings: false, .. }) => BRIEF,
+            (Self::Short, _) | (_, Quiet { in_group: true, .. }) => SHORT,
+            _ => LONGEST,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALM: Quiet = Quiet { all_rings: true, in_group: false };
+
+    #[test]
+    fn what_rings_nothing_is_waited_for_briefly() {
+        for in_group in [false, true] {
+            let unheard = Quiet { all_rings: false, in_group };
+            assert_eq!(Rest::UntilCalled.length(unheard), BRIEF);
+            assert_eq!(Rest::Short.length(unheard), BRIEF);
+        }
+    }
+
+    #[test]
+    fn clocks_of_a_group_bound_the_sleep() {
+        let group = Quiet { in_group: true, ..CALM };
+        assert_eq!(Rest::UntilCalled.length(group), SHORT);
+        assert_eq!(Rest::Short.length(CALM), SHORT);
+        assert_eq!(Rest::UntilCalled.length(CALM), LONGEST);
+    }
+
+    #[test]
+    fn a_deaf_rest_is_as_long_in_any_case() {
+        let span = Span::from_micros(50);
+        assert_eq!(Rest::Deaf(span).length(CALM), span);
+    }
+}
