@@ -1,11 +1,14 @@
 //! `headgate bench neo-nsh`: identifiers and rules of service chains, counted from planners
-//! (dissertation, chapter 10), and what a service header costs a packet (`hop`).
+//! (dissertation, chapter 10), what a service header costs a packet (`hop`), and what nodes without packets
+//! take of a core (`idle`).
 
 mod hop;
+mod idle;
 
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
+use headgate_host::environment::Environment;
 use headgate_sim::network::labels::{by_chain, by_path, orders};
 use serde_json::json;
 
@@ -14,16 +17,16 @@ use crate::report::{Ratio, Report, Row, Section};
 use crate::statistics::{Name, Round, Rounds, Summary};
 
 /// Names of the experiments.
-pub const NAMES: [&str; 4] = ["labels", "paths", "churn", "hop"];
+pub const NAMES: [&str; 5] = ["labels", "paths", "churn", "hop", "idle"];
 
 /// Options of `bench neo-nsh`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Name of the experiment: identifiers of all orders of a chain, of one chain by instances, what changes
-    /// when an instance comes, or what a service header costs a packet
+    /// when an instance comes, what a service header costs a packet, or what idle nodes take of a core
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
-    /// Number of rounds of `hop`, 1 to 1000 [default: 7]
+    /// Number of rounds of `hop` and `idle`, 1 to 1000 [default: 7]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 }
@@ -43,16 +46,25 @@ type Count = (String, f64, &'static str);
 /// # Errors
 /// Fails if standard output cannot be written to, or whatever kept it from measuring.
 pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
-    if options.experiment == "hop" {
-        let report = hop::measure(options.rounds, out)?;
+    let measured = match options.experiment.as_str() {
+        "hop" => Some(hop::measure(options.rounds, out)?),
+        "idle" => Some(idle::measure(options.rounds, out)?),
+        _ => None,
+    };
+    if let Some(report) = measured {
         out.tell(&report)?;
         return Ok(if report.conserved { ExitCode::SUCCESS } else { ExitCode::from(5) });
     }
-    let (heading, counts, ratios) = match options.experiment.as_str() {
+    let study = match options.experiment.as_str() {
         "labels" => labels(),
         "paths" => paths(),
         _ => churn(),
     };
+    out.tell(&counted(&options.experiment, study, out.machine()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn counted(experiment: &str, (heading, counts, ratios): Study, environment: Environment) -> Report {
     let mut rounds = Rounds::default();
     let mut round = Round::new();
     for (name, value, _) in &counts {
@@ -66,19 +78,17 @@ pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
         summary: exactly(value),
         aim: aim.to_owned(),
     };
-    let report = Report {
-        bench: format!("neo-nsh {}", options.experiment).into(),
+    Report {
+        bench: format!("neo-nsh {experiment}").into(),
         heading: heading.to_owned(),
         settings: json!({}),
-        environment: out.machine(),
+        environment,
         sections: vec![Section { title: "counted", note: "", rows: counts.into_iter().map(row).collect() }],
         ratios: ratios.into_iter().map(ratio).collect(),
         conserved: true,
         notes: vec!["counted, not measured: the same on each machine".to_owned()],
         rounds,
-    };
-    out.tell(&report)?;
-    Ok(ExitCode::SUCCESS)
+    }
 }
 
 type Study = (&'static str, Vec<Count>, Vec<Count>);

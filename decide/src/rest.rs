@@ -6,7 +6,7 @@
 //! who may run, and one of three workers has the core for seconds while two that are runnable have nothing
 //! (decision 101). Short sleeps of a microsecond do the same.
 //!
-//! The intuition: *look for some microseconds, then sleep until something rings*. Frames ring; packets that
+//! The intuition: *who finds nothing sleeps until something rings*. Frames ring; packets that
 //! NFs return do not, nor do ports without a bell, so while any can come the sleep is short.
 //!
 //! What it refuses to do: sleep while there is work, or for longer than a command may wait that rang nobody.
@@ -16,9 +16,9 @@
 
 use crate::units::Span;
 
-/// Passes in a row without packets before a worker rests. Our choice: some microseconds, so that a short gap
-/// in the traffic costs no sleep.
-pub const LOOKS: u32 = 32;
+/// Passes in a row without packets before a worker rests that does not listen. Our choice: some microseconds,
+/// so that a short gap in the traffic costs no sleep.
+const LOOKS: u32 = 32;
 /// A sleep while something may come that rings nothing. The shortest that never starved another on Linux 6.18
 /// with three workers on a core: of 1 us they starved for 10 s, of 20 us for 25 ms at most, as spinning ones.
 const BRIEF: Span = Span::from_micros(20);
@@ -49,6 +49,17 @@ pub struct Quiet {
 }
 
 impl Rest {
+    /// Returns the number of passes in a row without packets behind which a worker rests. One that listens
+    /// does so at once: what comes wakes it, and until it rests whoever shares its core and has a packet from
+    /// it waits.
+    #[must_use]
+    pub const fn looks(self) -> u32 {
+        match self {
+            Self::Deaf(_) => LOOKS,
+            Self::Short | Self::UntilCalled => 1,
+        }
+    }
+
     /// Returns how long a worker sleeps at most to which this can come.
     #[must_use]
     pub const fn length(self, quiet: Quiet) -> Span {
@@ -74,6 +85,12 @@ mod tests {
             assert_eq!(Rest::UntilCalled.length(unheard), BRIEF);
             assert_eq!(Rest::Short.length(unheard), BRIEF);
         }
+    }
+
+    #[test]
+    fn who_listens_rests_at_once() {
+        assert_eq!([Rest::Short, Rest::UntilCalled].map(Rest::looks), [1, 1]);
+        assert!(Rest::Deaf(SHORT).looks() > 1);
     }
 
     #[test]

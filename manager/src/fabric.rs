@@ -172,8 +172,7 @@ impl Fabric {
         let mut shared = config.cores_of_nfs();
         shared.extend(config.scheduler.unis.core);
         for ((number, mesh), devices) in mesh(cores.len()).into_iter().enumerate().zip(devices) {
-            let bell = passes::bell().map_err(|cause| StartError::Thread { cause })?;
-            let mailbox = Arc::new(Mailbox::with_bell(bell));
+            let mailbox = passes::mailbox().map_err(|cause| StartError::Thread { cause })?;
             mailbox.post(Command::Receive(false));
             let setup = Setup {
                 number: WorkerId(number as u8),

@@ -1,16 +1,18 @@
 //! The passes of a worker, and what it does between two of them.
 
+use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use headgate_config::IdleWorker;
 use headgate_config::model::Config;
-use headgate_decide::rest::{LOOKS, Rest};
+use headgate_decide::rest::Rest;
 use headgate_decide::units::{Span, Ticks};
 use headgate_host::clock::now_cycles;
 use headgate_path::resident::Residents;
-use headgate_path::worker::{Pass, Worker};
+use headgate_path::worker::{Mailbox, Pass, Worker};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::sockopt::socket_error;
 use rustix::thread::set_current_timer_slack;
@@ -44,8 +46,12 @@ impl Idle {
     }
 }
 
-/// Makes the bell by which a worker that rests hears of commands.
-pub fn bell() -> std::io::Result<OwnedFd> {
+/// Makes a mailbox with a bell, so that a worker that rests hears of commands.
+pub fn mailbox() -> io::Result<Arc<Mailbox>> {
+    Ok(Arc::new(Mailbox::with_bell(bell()?)))
+}
+
+fn bell() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
@@ -63,9 +69,9 @@ pub fn run(mut worker: Worker, when_idle: Idle) {
             Pass::Idle => idle += 1,
         }
         match when_idle {
-            Idle::Rest(rest) | Idle::Share(rest) if idle > LOOKS => take_rest(&mut worker, rest),
+            Idle::Rest(rest) | Idle::Share(rest) if idle >= rest.looks() => take_rest(&mut worker, rest),
             Idle::Share(_) => std::thread::yield_now(),
-            _ if idle > 0 => std::hint::spin_loop(),
+            Idle::Spin if idle > 0 => std::hint::spin_loop(),
             _ => {}
         }
     }

@@ -216,6 +216,17 @@ fn require(condition: bool, behaviour: Behaviour, why: impl FnOnce() -> String) 
     if condition { Ok(()) } else { Err(Missed(behaviour, why())) }
 }
 
+/// Waits until a worker that rests would look. Returns whether it would.
+fn hear(bed: &mut Bed) -> bool {
+    (0..bed.abilities.patience).any(|_| {
+        let has_rung = has_rung(bed.device.queue().bell());
+        if !has_rung {
+            bed.device.wait();
+        }
+        has_rung
+    })
+}
+
 /// Whether a worker that rests would have looked by now.
 fn has_rung(bell: Bell<'_>) -> bool {
     let file = match bell {

@@ -6,9 +6,7 @@ use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
 
 use super::scenarios::Need;
-use super::{
-    Abilities, Backend, Behaviour, Checked, Device, Gives, Missed, has_rung, ledger::Ledger, require,
-};
+use super::{Abilities, Backend, Behaviour, Checked, Device, Gives, Missed, ledger::Ledger, require};
 use crate::QueueCounters;
 use crate::testing::{HERTZ, frame, numbered, stack_of};
 
@@ -24,7 +22,7 @@ const OWN_REGION: u8 = 3;
 
 pub(super) struct Bed {
     pub(super) abilities: Abilities,
-    device: Box<dyn Device>,
+    pub(super) device: Box<dyn Device>,
     stacks: [Stack; 2],
     /// Packets of each stack in our hands.
     hands: [Vec<Descriptor>; 2],
@@ -175,17 +173,6 @@ impl Bed {
         let coming = self.coming();
         let nothing = format!("nothing came into a burst of {most} although {coming} frames are to come");
         Err(Missed(Behaviour::AnyBurst, nothing))
-    }
-
-    /// Waits until a worker that rests would look. Returns whether it would.
-    pub(super) fn hear(&mut self) -> bool {
-        (0..self.abilities.patience).any(|_| {
-            let has_rung = has_rung(self.device.queue().bell());
-            if !has_rung {
-                self.device.wait();
-            }
-            has_rung
-        })
     }
 
     /// Makes frames of these lengths.

@@ -1,7 +1,9 @@
 //! Scenarios of the conformance suite.
 
 use super::bed::{Bed, OWN};
-use super::{Abilities, BURST_MAX, Behaviour, Checked, FRAME_BYTES_MAX, Gives, LONG_BYTES, Missed, require};
+use super::{
+    Abilities, BURST_MAX, Behaviour, Checked, FRAME_BYTES_MAX, Gives, LONG_BYTES, Missed, hear, require,
+};
 use crate::random::Random;
 use crate::testing::numbered;
 
@@ -194,7 +196,7 @@ fn after_a_rest(bed: &mut Bed) -> Checked {
         bed.give_all(OWN);
     }
     bed.offer()?;
-    let has_rung = bed.hear();
+    let has_rung = hear(bed);
     let count = bed.receive(OWN, BURST_MAX)?;
     bed.give_all(OWN);
     let unheard = || format!("{count} packets came, and its bell had not rung");
