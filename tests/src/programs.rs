@@ -172,13 +172,16 @@ pub fn hostile() -> PathBuf {
     program
 }
 
-/// Builds what cargo is asked for and returns where it lies, in the folder of this build.
+/// Builds all libraries, programs and examples, and returns where a file of them lies, in the folder of this
+/// build. `cargo test --workspace` has built them with the same features, which examples bring in: then
+/// nothing is compiled, where a part of the workspace, or programs alone, would be with others, and anew.
 ///
 /// # Panics
-/// Panics if it does not build.
+/// Panics if they do not build.
 #[must_use]
-pub fn built(what: &[&str], file: &str) -> PathBuf {
-    cargo_build(what);
+pub fn built(file: &str) -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    BUILT.get_or_init(|| cargo_build(&["--workspace", "--lib", "--bins", "--examples"]));
     folder().join(file)
 }
 

@@ -32,7 +32,7 @@ fn the_guide_to_the_api_works_as_it_is_printed() {
         return;
     }
     let _alone = machine::alone();
-    let _programs = (programs::nfs(), programs::manager(), programs::built(&["-p", "headgate"], "headgate"));
+    let _programs = (programs::nfs(), programs::manager(), programs::built("headgate"));
     let guide = fs::read_to_string(programs::top().join("docs/guide/api.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut script = String::new();

@@ -158,7 +158,7 @@ fn mdbook_builds_the_guide() {
 
 /// The C library as `make install` leaves it, in a folder of its own.
 fn installed_library(folder: &Path) -> PathBuf {
-    let libraries = programs::built(&["--workspace"], "");
+    let libraries = programs::built("");
     let mut install = Command::new("make");
     install.args(["--silent", "-C"]).arg(top().join("abi")).arg("install");
     install.arg(format!("PREFIX={}", folder.display())).arg(format!("LIBRARIES={}", libraries.display()));

@@ -8,10 +8,9 @@ use std::process::Command;
 use headgate_tests::programs::{self, must, top};
 use tempfile::TempDir;
 
-/// The folder of this build, with everything in it that is installed. The whole workspace, as `.ci/run` has
-/// built it: a part of it would be built with other features, and anew.
+/// The folder of this build, with everything in it that is installed.
 fn build() -> PathBuf {
-    programs::built(&["--workspace"], "")
+    programs::built("")
 }
 
 /// Runs a target of the Makefile with `/usr` as its prefix, below `root`.

@@ -86,7 +86,7 @@ fn run_over_a_capture(program: &Path, folder: &Path, library: Option<&Path>) {
 
 /// The programs in C, as the guide's `cc` lines make them from an installation: shared, then static.
 fn compiled(folder: &Path) -> [PathBuf; 2] {
-    let libraries = programs::built(&["--workspace"], "");
+    let libraries = programs::built("");
     let mut install = Command::new("make");
     install.args(["--silent", "-C"]).arg(top().join("abi")).arg("install");
     install.arg(format!("PREFIX={}", folder.display())).arg(format!("LIBRARIES={}", libraries.display()));

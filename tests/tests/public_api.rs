@@ -174,7 +174,7 @@ fn macros() -> BTreeSet<String> {
 
 /// Returns what programs find in the shared library.
 fn symbols() -> BTreeSet<String> {
-    let library = programs::built(&["-p", "headgate-abi"], "libheadgate_abi.so");
+    let library = programs::built("libheadgate_abi.so");
     let listed =
         must(Command::new("nm").args(["--dynamic", "--defined-only", "--format=posix"]).arg(library));
     let name = |line: &str| line.split(' ').next().unwrap().to_owned();

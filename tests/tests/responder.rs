@@ -116,7 +116,7 @@ fn wait_for_answer(host: &Endpoint, address: &str) {
 fn compiled(folder: &Path) -> PathBuf {
     let root = programs::top().join("abi");
     let program = folder.join("c-responder");
-    let library = programs::built(&["-p", "headgate-abi"], "libheadgate_abi.a");
+    let library = programs::built("libheadgate_abi.a");
     let mut cc = Command::new("cc");
     cc.arg("-O2").arg(root.join("examples/responder.c")).arg("-I").arg(&root).arg(library);
     let output = cc.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program).output().expect("cc runs");
@@ -132,7 +132,7 @@ fn nfs_answer_for_addresses_that_no_host_has() {
     if !["cc", "python3"].into_iter().all(|program| machine::has_program("responder", program)) {
         return;
     }
-    let example = programs::built(&["-p", "headgate-nfs", "--example", "responder"], "examples/responder");
+    let example = programs::built("examples/responder");
     let (folder, rust) = programs::for_everybody(&example);
     let text = configuration(&rust, &compiled(folder.path()));
     let middle = Namespace::new().expect("root makes a namespace");

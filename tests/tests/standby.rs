@@ -225,7 +225,7 @@ fn an_offender_is_not_taken_over() {
 /// Starts a manager with the witness, which has these keys. Returns its folder, its configuration and the
 /// folder of the program, too.
 fn begin_witness(keys: &str) -> (TempDir, TempDir, String, Session) {
-    let program = programs::built(&["-p", "headgate-nfs", "--example", "witness"], "examples/witness");
+    let program = programs::built("examples/witness");
     let (program_folder, program) = programs::for_everybody(&program);
     let exec = format!("exec = [{program:?}]\nstate = {{ keep = true }}\nstandby = \"local\"\n{keys}");
     let (folder, text, session) = begin(&exec);
