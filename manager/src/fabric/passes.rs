@@ -66,10 +66,12 @@ pub fn run(mut worker: Worker, when_idle: Idle) {
         match worker.pass_with(Ticks(now_cycles()), &mut residents) {
             Pass::Stopped => return,
             Pass::Busy => idle = 0,
-            Pass::Idle => idle += 1,
+            Pass::Idle => idle = u32::saturating_add(idle, 1),
         }
         match when_idle {
-            Idle::Rest(rest) | Idle::Share(rest) if idle >= rest.looks() => take_rest(&mut worker, rest),
+            Idle::Rest(rest) | Idle::Share(rest) if idle >= rest.looks() => {
+                take_rest(&mut worker, rest, idle)
+            }
             Idle::Share(_) => std::thread::yield_now(),
             Idle::Spin if idle > 0 => std::hint::spin_loop(),
             _ => {}
@@ -78,10 +80,10 @@ pub fn run(mut worker: Worker, when_idle: Idle) {
 }
 
 /// Sleeps until something rings, or it is time to look.
-fn take_rest(worker: &mut Worker, rest: Rest) {
+fn take_rest(worker: &mut Worker, rest: Rest, passes: u32) {
     let mut bells = Vec::new();
     let quiet = worker.listen(|bell| bells.push(PollFd::from_borrowed_fd(bell, PollFlags::IN)));
-    let span = Duration::from_nanos(rest.length(quiet).0);
+    let span = Duration::from_nanos(rest.length(passes, quiet).0);
     if matches!(rest, Rest::Deaf(_)) || wait(&mut bells, span) == Rang::Nothing {
         std::thread::sleep(span);
     }
