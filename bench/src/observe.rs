@@ -33,6 +33,7 @@ use crate::leave::Output;
 use crate::report::{Ratio, Report, Row, Section, THROUGHPUT};
 use crate::statistics::{Name, Round, Rounds};
 use case::Case;
+pub(crate) use watchers::end;
 use watchers::{Watchers, get};
 
 /// Packets per second of managers whose views are timed. Our choice: a worker that has work and is not busy.

@@ -51,7 +51,7 @@ pub struct Quiet {
 
 impl Rest {
     /// Returns the number of passes in a row without packets behind which a worker rests. One that listens
-    /// does so at once: what comes wakes it, and until it rests whoever shares its core and has a packet from
+    /// does so at once: what comes wakes it, and until it rests a worker of its core that has a packet from
     /// it waits.
     #[must_use]
     pub const fn looks(self) -> u32 {
@@ -65,11 +65,13 @@ impl Rest {
     /// without packets. What rings nothing is looked for often at first, and then less so: to look costs as
     /// much as on the machine at hand it does.
     #[must_use]
-    pub const fn length(self, passes: u32, quiet: Quiet) -> Span {
-        match (self, quiet) {
-            (Self::Deaf(span), _) => span,
-            (_, Quiet { all_rings: false, .. }) if passes < LOOKS => BRIEF,
-            (Self::UntilCalled, Quiet { all_rings: true, in_group: false }) => LONGEST,
+    pub fn length(self, passes: u32, quiet: impl FnOnce() -> Quiet) -> Span {
+        if let Self::Deaf(span) = self {
+            return span;
+        }
+        match quiet() {
+            Quiet { all_rings: false, .. } if passes < LOOKS => BRIEF,
+            Quiet { all_rings: true, in_group: false } if self == Self::UntilCalled => LONGEST,
             _ => SHORT,
         }
     }
@@ -87,7 +89,7 @@ mod tests {
             let unheard = Quiet { all_rings: false, in_group };
             for rest in [Rest::Short, Rest::UntilCalled] {
                 assert_eq!(
-                    [1, LOOKS - 1, LOOKS].map(|passes| rest.length(passes, unheard)),
+                    [1, LOOKS - 1, LOOKS].map(|passes| rest.length(passes, || unheard)),
                     [BRIEF, BRIEF, SHORT]
                 );
             }
@@ -103,14 +105,14 @@ mod tests {
     #[test]
     fn clocks_of_a_group_bound_the_sleep() {
         let group = Quiet { in_group: true, ..CALM };
-        assert_eq!(Rest::UntilCalled.length(1, group), SHORT);
-        assert_eq!(Rest::Short.length(1, CALM), SHORT);
-        assert_eq!(Rest::UntilCalled.length(1, CALM), LONGEST);
+        assert_eq!(Rest::UntilCalled.length(1, || group), SHORT);
+        assert_eq!(Rest::Short.length(1, || CALM), SHORT);
+        assert_eq!(Rest::UntilCalled.length(1, || CALM), LONGEST);
     }
 
     #[test]
     fn a_deaf_rest_is_as_long_in_any_case() {
         let span = Span::from_micros(50);
-        assert_eq!(Rest::Deaf(span).length(LOOKS, CALM), span);
+        assert_eq!(Rest::Deaf(span).length(LOOKS, || unreachable!("it does not listen")), span);
     }
 }

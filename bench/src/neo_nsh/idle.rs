@@ -14,14 +14,15 @@ use headgate_host::cores::Placement;
 use headgate_host::environment::Environment;
 use headgate_host::process::{cpu_time_ns, parent};
 use headgate_host::programs::Program;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::hop::{Pace, busy, each_round};
 use crate::leave::Output;
+use crate::observe::end;
 use crate::report::{Ratio, Report, Row, Section};
-use crate::statistics::{Round, Rounds};
+use crate::statistics::{Round, Rounds, Summary};
 
 const NODES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// What workers do when they are idle, as the configuration says it.
@@ -114,10 +115,8 @@ impl Lab {
             .output()
             .with_context(|| format!("`{program}` does not start"))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let mut times: Vec<f64> = text.lines().filter_map(time_of).collect();
-        anyhow::ensure!(output.status.success() && !times.is_empty(), "no packet came back:\n{text}");
-        times.sort_by(f64::total_cmp);
-        Ok(times[times.len() / 2])
+        let times = Summary::of(text.lines().filter_map(time_of)).filter(|_| output.status.success());
+        Ok(times.with_context(|| format!("no packet came back:\n{text}"))?.median)
     }
 
     /// Returns the CPU time of all that the lab started, in ns.
@@ -134,8 +133,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         // It gives everything back itself.
-        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
-        let _ = self.process.wait();
+        end(&mut self.process);
     }
 }
 

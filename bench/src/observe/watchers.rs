@@ -164,7 +164,7 @@ impl Drop for Watchers {
 }
 
 /// Asks a program to end, and makes it.
-fn end(child: &mut Child) {
+pub(crate) fn end(child: &mut Child) {
     if let Some(pid) = Pid::from_raw(child.id() as i32) {
         let _ = kill_process(pid, Signal::TERM);
     }

@@ -61,12 +61,12 @@ pub fn run(mut worker: Worker, when_idle: Idle) {
         // The kernel wakes others up to 50 us late, to spare a wake-up; of one that may not be told it does.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
     }
-    let (mut idle, mut residents) = (0, Residents::default());
+    let (mut idle, mut residents) = (0_u32, Residents::default());
     loop {
         match worker.pass_with(Ticks(now_cycles()), &mut residents) {
             Pass::Stopped => return,
             Pass::Busy => idle = 0,
-            Pass::Idle => idle = u32::saturating_add(idle, 1),
+            Pass::Idle => idle = idle.saturating_add(1),
         }
         match when_idle {
             Idle::Rest(rest) | Idle::Share(rest) if idle >= rest.looks() => {
@@ -82,9 +82,9 @@ pub fn run(mut worker: Worker, when_idle: Idle) {
 /// Sleeps until something rings, or it is time to look.
 fn take_rest(worker: &mut Worker, rest: Rest, passes: u32) {
     let mut bells = Vec::new();
-    let quiet = worker.listen(|bell| bells.push(PollFd::from_borrowed_fd(bell, PollFlags::IN)));
-    let span = Duration::from_nanos(rest.length(passes, quiet).0);
-    if matches!(rest, Rest::Deaf(_)) || wait(&mut bells, span) == Rang::Nothing {
+    let hear = |bell| bells.push(PollFd::from_borrowed_fd(bell, PollFlags::IN));
+    let span = Duration::from_nanos(rest.length(passes, || worker.listen(hear)).0);
+    if wait(&mut bells, span) == Rang::Nothing {
         std::thread::sleep(span);
     }
 }

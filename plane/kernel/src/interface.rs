@@ -35,6 +35,7 @@ mod tap;
 mod terms;
 mod watch;
 
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use headgate_port::{Bell, Queue, QueueCounters};
@@ -108,7 +109,7 @@ impl Queue for InterfaceQueue {
 
     /// An interface that is away comes back without a sound, a little late.
     fn bell(&self) -> Bell<'_> {
-        self.attachment.arrivals().map_or(Bell::NotNeeded, Bell::File)
+        self.attachment.file().map_or(Bell::NotNeeded, |file| Bell::File(file.as_fd()))
     }
 
     fn counters(&self) -> QueueCounters {

@@ -91,20 +91,12 @@ impl Attachment {
         })
     }
 
-    /// The file that tells how the interface fares; `None` while there is none.
-    pub(super) fn file(&self) -> Option<Arc<OwnedFd>> {
+    /// The file that frames are read from, and that tells how the interface fares; `None` while there is
+    /// none.
+    pub(super) const fn file(&self) -> Option<&Arc<OwnedFd>> {
         match self {
-            Self::Sockets(sockets) => Some(Arc::clone(&sockets.receiving)),
-            Self::Tap(tap) => Some(Arc::clone(&tap.file)),
-            Self::Away => None,
-        }
-    }
-
-    /// The file that can be read from while frames wait; `None` while there is none.
-    pub(super) fn arrivals(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Self::Sockets(sockets) => Some(sockets.receiving.as_fd()),
-            Self::Tap(tap) => Some(tap.file.as_fd()),
+            Self::Sockets(sockets) => Some(&sockets.receiving),
+            Self::Tap(tap) => Some(&tap.file),
             Self::Away => None,
         }
     }

@@ -80,7 +80,7 @@ pub struct Watch {
 
 impl Watch {
     pub(super) fn of(attachment: &Attachment, terms: Terms) -> Self {
-        let file = attachment.file();
+        let file = attachment.file().cloned();
         let state = state_of(terms.kind, file.as_deref());
         let sent_bytes_max = attachment.sent_bytes_max();
         Self { terms, mail: Arc::default(), file, state, sent_bytes_max }
@@ -154,7 +154,7 @@ impl Watch {
     /// Has the worker use an interface that another process gave up.
     pub fn take_up(&mut self, handed: Handed) {
         let attachment = handed.into_attachment();
-        self.file = attachment.file();
+        self.file = attachment.file().cloned();
         self.state = state_of(self.terms.kind, self.file.as_deref());
         drop(self.mail.send(attachment));
     }
@@ -175,7 +175,7 @@ impl Watch {
             && let Ok(attachment) = Attachment::open(&self.terms)
         {
             self.count_losses();
-            self.file = attachment.file();
+            self.file = attachment.file().cloned();
             self.state = state_of(self.terms.kind, self.file.as_deref());
             drop(self.mail.send(Box::new(attachment)));
         }
