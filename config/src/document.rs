@@ -90,7 +90,7 @@ tables! {
         /// Cores of the workers, one polling thread each. Default: the first core.
         optional cores: Many<Core>;
         /// What a worker does when a pass found no packets: "spin" goes on at once; "yield" leaves the
-        /// core to others until a frame comes, 100 us at most, so that several managers can have their
+        /// core to others until a frame comes, 1 ms at most, so that several managers can have their
         /// workers on one; "sleep" the same, 5 ms at most. A worker that has NFs on its core always yields
         /// to them.
         defaulted idle: IdleWorker = "spin";

@@ -6,8 +6,9 @@
 //! who may run, and one of three workers has the core for seconds while two that are runnable have nothing
 //! (decision 101). Short sleeps of a microsecond do the same.
 //!
-//! The intuition: *who finds nothing sleeps until something rings*. Frames ring; packets that
-//! NFs return do not, nor do ports without a bell, so while any can come the sleep is short.
+//! The intuition: *who finds nothing sleeps until something rings*. Frames ring; packets that NFs return do
+//! not, nor do ports without a bell. While any can come the worker looks for them, the less often the longer
+//! it has found none: a look comes late by about an eighth of the time for which nothing came.
 //!
 //! What it refuses to do: sleep while there is work, or for longer than a command may wait that rang nobody.
 //!
@@ -16,16 +17,23 @@
 
 use crate::units::Span;
 
-/// Passes in a row without packets before a worker rests that does not listen, and up to which one that does
-/// rests briefly. Our choice: the first is some microseconds, so that a short gap in the traffic costs no
-/// sleep, the second a millisecond.
+/// Passes in a row without packets before a worker rests that does not listen. Our choice: some microseconds,
+/// so that a short gap in the traffic costs no sleep.
 const LOOKS: u32 = 32;
-/// A sleep while something may come that rings nothing. The shortest that never starved another on Linux 6.18
-/// with three workers on a core: of 1 us they starved for 10 s, of 20 us for 25 ms at most, as spinning ones.
+/// The first sleeps while something may come that rings nothing. The shortest that never starved another on
+/// Linux 6.18 with three workers on a core: of 1 us they starved for 10 s, of 20 us for 25 ms at most, as
+/// spinning ones.
 const BRIEF: Span = Span::from_micros(20);
-/// The longest sleep of a worker that is to look often, or whose clocks ring nothing, as those of a group.
-/// Our choice: the time between two commits by default.
-const SHORT: Span = Span::from_micros(100);
+/// Number of sleeps of one length; the next are twice as long.
+const LOOKS_OF_A_LENGTH: u32 = 8;
+/// Number of times after which any sleep is as long as it may be.
+const MOST_DOUBLINGS: u32 = 8;
+/// The longest sleep of a worker whose clocks ring nothing, as those of a group. Our choice: the time between
+/// two commits by default.
+const IN_GROUP: Span = Span::from_micros(100);
+/// The longest sleep of a worker that is to look often, or to which something can come that rings nothing.
+/// Our choice: a thousand looks a second take some percent of a core.
+const SHORT: Span = Span::from_millis(1);
 /// The longest sleep. Our choice: 200 looks a second cost nothing, and it bounds what a lost ring can do.
 const LONGEST: Span = Span::from_millis(5);
 
@@ -62,18 +70,23 @@ impl Rest {
     }
 
     /// Returns how long a worker sleeps at most to which this can come, and which has made so many passes
-    /// without packets. What rings nothing is looked for often at first, and then less so: to look costs as
-    /// much as on the machine at hand it does.
+    /// without packets.
     #[must_use]
     pub fn length(self, passes: u32, quiet: impl FnOnce() -> Quiet) -> Span {
         if let Self::Deaf(span) = self {
             return span;
         }
-        match quiet() {
-            Quiet { all_rings: false, .. } if passes < LOOKS => BRIEF,
-            Quiet { all_rings: true, in_group: false } if self == Self::UntilCalled => LONGEST,
+        let quiet = quiet();
+        let most = match self {
+            _ if quiet.in_group => IN_GROUP,
+            Self::UntilCalled if quiet.all_rings => LONGEST,
             _ => SHORT,
+        };
+        if quiet.all_rings {
+            return most;
         }
+        let doublings = (passes / LOOKS_OF_A_LENGTH).min(MOST_DOUBLINGS);
+        Span(BRIEF.0 << doublings).min(most)
     }
 }
 
@@ -83,16 +96,21 @@ mod tests {
 
     const CALM: Quiet = Quiet { all_rings: true, in_group: false };
 
+    const UNHEARD: Quiet = Quiet { all_rings: false, in_group: false };
+
     #[test]
-    fn what_rings_nothing_is_waited_for_briefly() {
-        for in_group in [false, true] {
-            let unheard = Quiet { all_rings: false, in_group };
-            for rest in [Rest::Short, Rest::UntilCalled] {
-                assert_eq!(
-                    [1, LOOKS - 1, LOOKS].map(|passes| rest.length(passes, || unheard)),
-                    [BRIEF, BRIEF, SHORT]
-                );
+    fn a_look_is_late_by_a_part_of_the_time_for_which_nothing_came() {
+        for rest in [Rest::Short, Rest::UntilCalled] {
+            let mut since = Span(0);
+            for passes in 1..1_000 {
+                let length = rest.length(passes, || UNHEARD);
+                assert!(length <= BRIEF.max(Span(since.0 / 3)), "{length:?} after {since:?}");
+                since = Span(since.0 + length.0);
             }
+            assert_eq!(
+                [0, 1_000, u32::MAX].map(|passes| rest.length(passes, || UNHEARD)),
+                [BRIEF, SHORT, SHORT]
+            );
         }
     }
 
@@ -104,8 +122,12 @@ mod tests {
 
     #[test]
     fn clocks_of_a_group_bound_the_sleep() {
-        let group = Quiet { in_group: true, ..CALM };
-        assert_eq!(Rest::UntilCalled.length(1, || group), SHORT);
+        for rest in [Rest::Short, Rest::UntilCalled] {
+            let lengths = [CALM, UNHEARD].map(|quiet| {
+                [1, 1_000].map(|passes| rest.length(passes, || Quiet { in_group: true, ..quiet }))
+            });
+            assert_eq!(lengths, [[IN_GROUP, IN_GROUP], [BRIEF, IN_GROUP]]);
+        }
         assert_eq!(Rest::Short.length(1, || CALM), SHORT);
         assert_eq!(Rest::UntilCalled.length(1, || CALM), LONGEST);
     }

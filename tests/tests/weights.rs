@@ -312,7 +312,7 @@ fn an_idle_worker_that_yields_leaves_its_core_to_others() {
     session
         .wait_for("the other program has run for a second", |_| ran_ns("other") > before.0 + 1_000_000_000);
     let (other_ns, worker_ns) = (ran_ns("other") - before.0, ran_ns(&worker) - before.1);
-    assert!(worker_ns > 0 && other_ns > 3 * worker_ns, "{other_ns} beside {worker_ns} ns");
+    assert!(worker_ns > 0 && other_ns > 2 * worker_ns, "{other_ns} beside {worker_ns} ns");
     drop(ended);
     other.unwrap().join().unwrap();
     let passed = session.audited().chains.iter().map(|chain| chain.left).sum::<u64>();

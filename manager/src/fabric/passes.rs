@@ -69,9 +69,7 @@ pub fn run(mut worker: Worker, when_idle: Idle) {
             Pass::Idle => idle = idle.saturating_add(1),
         }
         match when_idle {
-            Idle::Rest(rest) | Idle::Share(rest) if idle >= rest.looks() => {
-                take_rest(&mut worker, rest, idle)
-            }
+            Idle::Rest(rest) | Idle::Share(rest) if idle >= rest.looks() => take_rest(&worker, rest, idle),
             Idle::Share(_) => std::thread::yield_now(),
             Idle::Spin if idle > 0 => std::hint::spin_loop(),
             _ => {}
@@ -80,7 +78,7 @@ pub fn run(mut worker: Worker, when_idle: Idle) {
 }
 
 /// Sleeps until something rings, or it is time to look.
-fn take_rest(worker: &mut Worker, rest: Rest, passes: u32) {
+fn take_rest(worker: &Worker, rest: Rest, passes: u32) {
     let mut bells = Vec::new();
     let hear = |bell| bells.push(PollFd::from_borrowed_fd(bell, PollFlags::IN));
     let span = Duration::from_nanos(rest.length(passes, || worker.listen(hear)).0);

@@ -73,9 +73,12 @@ pub enum Pass {
     Stopped,
 }
 
-/// Number of passes between two times that slow things are done, as sweeping flows; also done after a rest.
-/// Our choice: some 100 us under load.
+/// Number of passes between two times that slow things are done: sweeping flows, sending the last of a
+/// surplus home. Our choice: some 100 us under load.
 const SLOW_EVERY: u64 = 64;
+/// Microseconds after which they are done at the latest, by a worker that makes few passes because it rests.
+/// Our choice: each pass of one that rests as long as it may.
+const SLOW_AFTER_MICROS: u64 = 5_000;
 
 /// Worker of the packet path.
 pub struct Worker {
@@ -93,7 +96,8 @@ pub struct Worker {
     burst: Box<Burst>,
     ticks_per_micro: u64,
     receives: bool,
-    has_rested: bool,
+    /// When slow things were done last.
+    slow_at: Ticks,
     passes: u64,
     mailbox: Arc<Mailbox>,
     events: Sender<Event>,
@@ -125,7 +129,7 @@ impl Worker {
             burst: Box::default(),
             ticks_per_micro,
             receives: true,
-            has_rested: false,
+            slow_at: Ticks(0),
             passes: 0,
             mailbox: setup.mailbox,
             events,
@@ -310,9 +314,12 @@ impl Worker {
         let view = view!(self, now);
         self.intake.tend(&view);
         self.ports.tend(now, &mut self.ledger);
-        let slow = self.passes.is_multiple_of(SLOW_EVERY) || std::mem::take(&mut self.has_rested);
+        let since = now.0.wrapping_sub(self.slow_at.0);
+        let slow =
+            self.passes.is_multiple_of(SLOW_EVERY) || since >= SLOW_AFTER_MICROS * self.ticks_per_micro;
         self.exits.outbound.send_surplus(&mut self.ledger, if slow { 1 } else { BURST });
         if slow {
+            self.slow_at = now;
             self.intake.sweep(&self.ledger.board);
             self.ports.publish_counters();
             self.ledger.board.finished.set(u64::from(self.ports.are_finished()));

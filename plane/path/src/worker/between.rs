@@ -13,9 +13,7 @@ use super::Worker;
 impl Worker {
     /// Tells what can come, and names the files that can be read from when some of it has. To be called
     /// before a rest.
-    pub fn listen<'a>(&'a mut self, mut hear: impl FnMut(BorrowedFd<'a>)) -> Quiet {
-        // Slow things go by passes, of which there are few now.
-        self.has_rested = true;
+    pub fn listen<'a>(&'a self, mut hear: impl FnMut(BorrowedFd<'a>)) -> Quiet {
         let mut all_rings = self.stages.are_quiet() && self.intake.workers() < 2;
         if let Some(bell) = self.mailbox.bell() {
             hear(bell);
