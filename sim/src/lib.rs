@@ -58,8 +58,8 @@ pub use checker::{Rule, Violation};
 pub use costs::{Costs, NAMES as COSTS};
 pub use report::{ChainReport, NfReport, Report, Value};
 pub use scene::{
-    Arrivals, Capture, Chain, Change, Cost, Fault, Flow, Misfortune, Nf, Pauses, Place, Policy, RateChange,
-    Scene, Scheduler, Waits,
+    Arrivals, Capture, Chain, Change, Cost, Fault, Flow, Idle, Misfortune, Nf, Pauses, Place, Policy,
+    RateChange, Scene, Scheduler, Waits,
 };
 pub use timeline::{Interval, Timeline, Track};
 pub use world::{Resolution, World};

@@ -120,6 +120,8 @@ pub(crate) struct Plant {
     /// NFs of the scene, and the one that each instance is of.
     pub(crate) stages: Vec<Stage>,
     pub(crate) of: Vec<usize>,
+    /// Ways on from each NF of the scene: chains, and the position behind it.
+    ways: Vec<Vec<(usize, usize)>>,
     /// Packets between workers, by the one they come from and the one they go to.
     pub(crate) mesh: Vec<Ring>,
     /// Workers that rest until something comes, and those of them to which something came.
@@ -157,6 +159,7 @@ impl Plant {
             links: Vec::new(),
             stages: Vec::new(),
             of: Vec::new(),
+            ways: Vec::new(),
             mesh: vec![Ring::default(); workers * workers],
             rests: vec![false; workers],
             woken: VecDeque::new(),
@@ -199,6 +202,9 @@ impl Plant {
         }
         let instances = |nf: usize| (0..self.of.len()).filter(|&number| self.of[number] == nf).collect();
         self.stages = (0..scene.nfs.len()).map(|nf| Stage::new(instances(nf))).collect();
+        let behind = |(number, chain): (usize, &Chain), nf| Some((number, chain.position_of(nf)? + 1));
+        let ways = |nf| self.chains.iter().enumerate().filter_map(|of| behind(of, nf)).collect();
+        self.ways = (0..scene.nfs.len()).map(ways).collect();
     }
 
     /// Returns where a flow goes at a position of its chain.
@@ -368,9 +374,8 @@ impl Plant {
     }
 
     /// Returns the ways on from an instance: each a chain and the position behind its NF.
-    pub(crate) fn ways_on(&self, instance: usize) -> impl Iterator<Item = (usize, usize)> {
-        let (nf, chains) = (self.of[instance], self.chains.iter().enumerate());
-        chains.filter_map(move |(number, chain)| Some((number, chain.position_of(nf)? + 1)))
+    pub(crate) fn ways_on(&self, instance: usize) -> &[(usize, usize)] {
+        &self.ways[self.of[instance]]
     }
 
     /// Returns the digest of everything that happened.

@@ -17,9 +17,12 @@ const RING: u64 = 4096;
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     flow: u16,
+    is_silent: bool,
     traffic: Traffic,
-    /// Time of the last look.
-    looked: Instant,
+    /// When its traffic brings something next; `None`: never.
+    comes: Option<Instant>,
+    /// Time since which those came that wait.
+    since: Instant,
     waiting: u64,
     places: u64,
     /// Packets that came, ever, and those for which there was no room.
@@ -56,13 +59,25 @@ impl Port {
         let replay = replayed(scene, flow, part);
         let traffic = Traffic::new(flow.arrivals.part(part, flow.flows), random, replay);
         let places = (RING / u64::from(flow.flows)).max(1);
-        let (looked, inbox) = (Instant(0), None);
-        Self { flow: number, traffic, looked, waiting: 0, places, came: 0, missed: 0, inbox }
+        let (since, inbox, comes) = (Instant(0), None, traffic.next());
+        Self {
+            flow: number,
+            is_silent: flow.silent,
+            traffic,
+            comes,
+            since,
+            waiting: 0,
+            places,
+            came: 0,
+            missed: 0,
+            inbox,
+        }
     }
 
     /// Changes its rate at these times, in nanoseconds.
     pub(crate) fn change(&mut self, changes: Vec<(u64, u64)>) {
         self.traffic.change(changes);
+        self.comes = self.traffic.next();
     }
 
     /// Returns a port at the end of a cable.
@@ -70,8 +85,10 @@ impl Port {
         let replay = Capture { at_ns: Vec::new(), length: Span(1) };
         Self {
             flow: 0,
+            is_silent: false,
             traffic: Traffic::new(Arrivals::Constant { rate: 0 }, random, replay),
-            looked: Instant(0),
+            comes: None,
+            since: Instant(0),
             waiting: 0,
             places: RING,
             came: 0,
@@ -99,6 +116,11 @@ impl Port {
         self.flow = flow;
     }
 
+    /// Returns whether it rings nothing when packets come.
+    pub(crate) const fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
     /// Returns the number of its flow.
     pub(crate) fn flow(&self) -> usize {
         self.flow.into()
@@ -111,6 +133,10 @@ impl Port {
             (self.came, self.missed) = (self.came + came, self.missed + missed);
             return inbox.here.packets().into();
         }
+        let Some(first) = self.comes.filter(|at| at.is_due(now)) else { return self.waiting };
+        if self.waiting == 0 {
+            self.since = first;
+        }
         let came = self.traffic.take(now);
         let fits = came.min(self.places - self.waiting);
         self.came += came;
@@ -119,16 +145,18 @@ impl Port {
             self.traffic.hear(now, (came - fits) as u32, Fate::Lost);
         }
         self.waiting += fits;
+        self.comes = self.traffic.next();
         self.waiting
     }
 
-    /// Takes so many of those that wait. They count as having come half way between the last take and now.
+    /// Takes so many of those that wait. They count as having come half way between the first of them, or the
+    /// last take that left some, and now.
     pub(crate) fn take(&mut self, now: Instant, packets: u64) -> Option<Run> {
-        let arrived = Instant(u64::midpoint(self.looked.0, now.0));
-        self.looked = now;
         if packets == 0 {
             return None;
         }
+        let arrived = Instant(u64::midpoint(self.since.0, now.0));
+        self.since = now;
         if let Some(inbox) = &mut self.inbox {
             return inbox.here.pop(packets as u32);
         }
@@ -140,6 +168,7 @@ impl Port {
     /// Takes in what became of packets at a moment.
     pub(crate) fn hear(&mut self, now: Instant, packets: u32, fate: Fate) {
         self.traffic.hear(now, packets, fate);
+        self.comes = self.traffic.next();
     }
 
     /// Returns when the next packet comes; `None`: never.
@@ -147,7 +176,7 @@ impl Port {
         if let Some(inbox) = &self.inbox {
             return inbox.coming.front().map(|(at, _)| *at);
         }
-        self.traffic.next()
+        self.comes
     }
 }
 

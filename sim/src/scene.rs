@@ -27,6 +27,9 @@ pub struct Scene {
     pub scheduler: Scheduler,
     /// Number of workers, each on a core of its own.
     pub workers: u16,
+    /// What a worker does when it finds no packets.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub idle: Idle,
     /// Part of each trust domain of a core that it shares with others; empty: there is one domain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<u32>,
@@ -45,6 +48,19 @@ pub struct Scene {
     /// Changes of the rates of flows that come evenly.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RateChange>,
+}
+
+/// What a worker does when it finds no packets (`idle` of the configuration).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Idle {
+    /// It makes the next pass at once.
+    #[default]
+    Spin,
+    /// It rests, and looks often.
+    Yield,
+    /// It rests until something rings.
+    Sleep,
 }
 
 /// A change of a flow's rate.
@@ -332,6 +348,9 @@ pub struct Flow {
     /// Number of flows that it stands for, with a part of its packets each: what an NF's instances share.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub flows: u16,
+    /// Whether its port rings nothing when packets come: a worker that rests has to look.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub silent: bool,
 }
 
 impl Nf {

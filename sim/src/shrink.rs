@@ -9,7 +9,7 @@ use headgate_decide::units::Span;
 
 use crate::checker::{Rule, Violation};
 use crate::costs::Costs;
-use crate::scene::{Arrivals, Chain, Cost, Flow, Nf, Policy, Scene, Scheduler, Waits};
+use crate::scene::{Arrivals, Chain, Cost, Flow, Idle, Nf, Policy, Scene, Scheduler, Waits};
 
 /// NFs that are kept in the first steps.
 const KEPT: u32 = 3;
@@ -189,6 +189,7 @@ fn plainer(scene: &Scene) -> Vec<Scene> {
     on_one_core.nfs.iter_mut().for_each(|nf| nf.core = 0);
     all.push(on_one_core);
     all.push(with_one_worker(scene));
+    all.push(Scene { idle: Idle::Spin, ..scene.clone() });
     let mut in_one_domain = Scene { domains: Vec::new(), ..scene.clone() };
     in_one_domain.nfs.iter_mut().for_each(|nf| nf.domain = 0);
     all.push(in_one_domain);
@@ -228,6 +229,7 @@ fn plainness(scene: &Scene) -> u32 {
         scene.costs == Costs::default(),
         scene.nfs.iter().all(|nf| nf.core == 0),
         scene.workers == 1,
+        scene.idle == Idle::Spin,
         scene.domains.is_empty(),
         scene.chains.iter().all(|chain| chain.bound.is_none()),
         scene.nfs.iter().all(|nf| nf.rt_priority == 1),

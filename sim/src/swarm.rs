@@ -17,8 +17,8 @@ use crate::checker::{Rule, Violation};
 use crate::costs::Costs;
 use crate::random::Random;
 use crate::scene::{
-    Arrivals, Chain, Change, Cost, Fault, Flow, Misfortune, Nf, Pauses, Place, Policy, Scene, Scheduler,
-    Waits,
+    Arrivals, Chain, Change, Cost, Fault, Flow, Idle, Misfortune, Nf, Pauses, Place, Policy, Scene,
+    Scheduler, Waits,
 };
 use crate::world::{Resolution, World};
 
@@ -45,6 +45,7 @@ pub fn scene(seed: u64) -> Scene {
         costs: costs(&mut stream(5)),
         scheduler: scheduler(&mut stream(6), slices),
         workers: 1,
+        idle: Idle::Spin,
         domains: Vec::new(),
         nfs,
         chains,
@@ -62,6 +63,7 @@ pub fn scene(seed: u64) -> Scene {
     add_faults(&mut stream(11), &mut scene);
     add_bounds(&mut stream(12), &mut scene);
     add_priorities(&mut stream(13), &mut scene);
+    add_rests(&mut stream(14), &mut scene);
     scene
 }
 
@@ -74,6 +76,13 @@ fn add_bounds(random: &mut Random, scene: &mut Scene) {
         let us = one_of(random, &[20, 200, 2_000, 20_000]);
         chain.bound = (random.below(2) == 0).then_some(Span::from_micros(us));
     }
+}
+
+/// In some scenes workers rest.
+fn add_rests(random: &mut Random, scene: &mut Scene) {
+    scene.idle = one_of(random, &[Idle::Spin, Idle::Spin, Idle::Yield, Idle::Sleep]);
+    let silent = random.below(2) == 0;
+    scene.flows.iter_mut().for_each(|flow| flow.silent = silent);
 }
 
 /// In some scenes real-time NFs have priorities.
@@ -284,7 +293,7 @@ fn flows(random: &mut Random, chains: u64) -> Vec<Flow> {
     for chain in 0..chains as u16 {
         for _ in 0..random.between(1, FLOWS) {
             let bytes = one_of(random, &[64, 64, 64, 594, 1518]);
-            flows.push(Flow { chain, worker: 0, bytes, arrivals: arrivals(random), flows: 1 });
+            flows.push(Flow { chain, worker: 0, bytes, arrivals: arrivals(random), flows: 1, silent: false });
         }
     }
     flows

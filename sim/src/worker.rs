@@ -3,8 +3,11 @@
 //! A pass takes what its stations cost, and the next one begins when it is over. Under load the passes of
 //! [`MERGED_FOR`], or of the time that an NF polls before it sleeps, advance as one: what they would move is
 //! moved at once, and costs as much.
+//!
+//! A worker that finds nothing goes on at once, or rests as the manager's does (`decide::rest`).
 
 use headgate_decide::pressure::{Feeder, Shed, came_for, is_blocked, is_closed, shed};
+use headgate_decide::rest::{Quiet, Rest};
 use headgate_decide::units::{Instant, Span, Ticks};
 use headgate_decide::wake::{BellSample, Cores};
 
@@ -14,6 +17,7 @@ use crate::plant::{Plant, Way};
 use crate::port::Port;
 use crate::random::Random;
 use crate::ring::Run;
+use crate::scene::Idle;
 use crate::sender::Fate;
 use crate::windows;
 
@@ -46,6 +50,10 @@ pub(crate) struct Worker {
     cost_ps: u64,
     moved: u64,
     has_blocked: bool,
+    /// Way in which it rests; `None`: it does not. Passes in a row that found nothing, and when it wakes.
+    rest: Option<Rest>,
+    idle_passes: u32,
+    wakes_at: Instant,
     /// The next tick of its core; what ticks take is drawn.
     next_tick: Instant,
     free_at: Instant,
@@ -55,7 +63,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(number: usize, ports: Vec<Port>, plant: &Plant, merges: bool, random: Random) -> Self {
+    pub(crate) fn new(
+        number: usize,
+        ports: Vec<Port>,
+        plant: &Plant,
+        (merges, idle): (bool, Idle),
+        random: Random,
+    ) -> Self {
         let nfs: Vec<usize> =
             (0..plant.links.len()).filter(|&nf| plant.links[nf].seat.worker == number).collect();
         let mut cores: Vec<usize> = nfs.iter().map(|&nf| plant.links[nf].seat.core).collect();
@@ -74,6 +88,13 @@ impl Worker {
             cost_ps: 0,
             moved: 0,
             has_blocked: false,
+            rest: match idle {
+                Idle::Spin => None,
+                Idle::Yield => Some(Rest::Short),
+                Idle::Sleep => Some(Rest::UntilCalled),
+            },
+            idle_passes: 0,
+            wakes_at: Instant(0),
             next_tick: Instant(plant.costs.tick.0),
             free_at: Instant(0),
             random,
@@ -81,9 +102,19 @@ impl Worker {
         }
     }
 
-    /// Returns when its last pass ends.
-    pub(crate) const fn free_at(&self) -> Instant {
-        self.free_at
+    /// Something comes at a moment, by a port or (`rings` is false) from another worker, while it rests.
+    /// Returns when it passes next; `None`: as it would have.
+    pub(crate) fn call(&mut self, at: Instant, rings: bool, plant: &Plant) -> Option<Instant> {
+        let at = at.max(self.free_at);
+        if self.rest.is_none() {
+            return Some(at);
+        }
+        let wakes_at = at + Span(plant.costs.wake_idle_ns);
+        if !rings || wakes_at >= self.wakes_at {
+            return None;
+        }
+        self.wakes_at = wakes_at;
+        Some(wakes_at)
     }
 
     /// Returns its ports.
@@ -136,6 +167,10 @@ impl Worker {
         let merges = self.merges && u64::from(outstanding) + self.moved >= BURST;
         self.passes = if merges { MERGED } else { 1 };
         let after = if merges { cost.max(self.merged_for) } else { cost };
+        self.idle_passes = if self.moved > 0 { 0 } else { self.idle_passes.saturating_add(1) };
+        if let Some(rest) = self.rest.filter(|_| self.moved == 0) {
+            return Some(self.rest(now + after, rest, outstanding == 0, plant));
+        }
         // A throttled NF is opened by a pass too, with packets or without.
         if self.moved > 0 || outstanding > 0 || self.has_blocked || plant.throttled > 0 {
             return Some(self.ticked(now + after, &plant.costs));
@@ -144,6 +179,19 @@ impl Worker {
         self.free_at = now + after;
         let next = self.next_arrival()?;
         Some(self.ticked(next.max(now + after), &plant.costs))
+    }
+
+    /// Rests from a moment on, while NFs have no packets, or some. Returns when it passes again.
+    fn rest(&mut self, from: Instant, rest: Rest, nfs_are_quiet: bool, plant: &mut Plant) -> Instant {
+        let all_rings =
+            nfs_are_quiet && plant.rests.len() < 2 && self.ports.iter().all(|port| !port.is_silent());
+        let length = rest.length(self.idle_passes, || Quiet { all_rings, in_group: false });
+        plant.rests[self.number] = true;
+        self.free_at = from;
+        let rings = self.ports.iter().filter(|port| !port.is_silent()).filter_map(Port::next).min();
+        let ends = rings.map_or(from + length, |at| at.clamp(from, from + length));
+        self.wakes_at = self.ticked(ends + Span(plant.costs.wake_idle_ns), &plant.costs);
+        self.wakes_at
     }
 
     /// Returns when a pass begins that would have begun then, had the kernel's tick taken no time.
@@ -301,8 +349,8 @@ impl Worker {
                 diverts: false,
                 is_on_its_way: link.sleep.is_on_its_way(plant.nfs[nf].counts.taken as u32),
             };
-            let is_closed = |(chain, from)| is_closed(plant.hops(chain, from));
-            let blocked = is_blocked(feeder, plant.ways_on(nf).map(is_closed));
+            let is_closed = |&(chain, from): &(usize, usize)| is_closed(plant.hops(chain, from));
+            let blocked = is_blocked(feeder, plant.ways_on(nf).iter().map(is_closed));
             let link = &mut plant.links[nf];
             link.counts.blocks += u64::from(blocked && !link.is_blocked);
             link.is_blocked = blocked;

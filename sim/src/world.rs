@@ -59,7 +59,7 @@ impl World {
         let merges = resolution == Resolution::Merged;
         let workers = (0..scene.workers.into()).map(|number| {
             let random = Random::stream(scene.seed, WORKERS + number as u64);
-            Worker::new(number, ports(&scene, number), &plant, merges, random)
+            Worker::new(number, ports(&scene, number), &plant, (merges, scene.idle), random)
         });
         let workers: Vec<Worker> = workers.collect();
         let weighing = Weighing::new(&scene, &mut plant);
@@ -159,7 +159,7 @@ impl World {
         if self.plant.rests[0]
             && let Some(next) = self.workers[0].next_arrival()
         {
-            self.agenda.set(0, Some(next.max(self.workers[0].free_at()).max(self.now)));
+            self.call(0, next.max(self.now), true);
         }
     }
 
@@ -227,9 +227,17 @@ impl World {
     fn note_next(&mut self, entity: usize, next: Option<Instant>) {
         self.agenda.set(entity, next);
         while let Some(worker) = self.plant.woken.pop_front() {
-            self.agenda.set(worker, Some(self.workers[worker].free_at().max(self.now)));
+            self.call(worker, self.now, false);
         }
         self.tell_senders();
+    }
+
+    /// Something comes to a worker that rests.
+    fn call(&mut self, worker: usize, at: Instant, rings: bool) {
+        match self.workers[worker].call(at, rings, &self.plant) {
+            Some(next) => self.agenda.set(worker, Some(next)),
+            None => self.plant.rests[worker] = true,
+        }
     }
 
     /// Tells senders what became of their packets. A worker that rests passes again when they send some.
@@ -238,7 +246,7 @@ impl World {
             let worker = usize::from(self.scene.flows[self.plant.flows[usize::from(flow)].of].worker);
             let next = self.workers[worker].hear(self.now, flow, packets, fate);
             if let Some(next) = next.filter(|_| self.plant.rests[worker]) {
-                self.agenda.set(worker, Some(next.max(self.workers[worker].free_at())));
+                self.call(worker, next, true);
             }
         }
     }

@@ -5,7 +5,7 @@ mod common;
 use common::{assert_near, cpu, run, side_by_side};
 use headgate_decide::units::Span;
 use headgate_sim::{
-    Arrivals, Capture, Chain, Cost, Flow, Pauses, Place, Policy, Resolution, Scene, Scheduler, World,
+    Arrivals, Capture, Chain, Cost, Flow, Idle, Pauses, Place, Policy, Resolution, Scene, Scheduler, World,
     scenarios,
 };
 
@@ -93,6 +93,29 @@ fn a_chain_crosses_workers_and_comes_back_to_its_port() {
     (scene.chains[0].exit, scene.costs.worker_leave_ps) = (None, 500_000);
     let report = run(&scene);
     assert!(report.chains[0].worker_full.per_second() > 0.0, "{report:#?}");
+}
+
+/// What rings wakes a worker that rests; what rings nothing it finds when it looks, at the latest after a
+/// millisecond.
+#[test]
+fn a_worker_that_rests_is_as_late_as_its_rest_says() {
+    let p99 = |idle, silent, rate| {
+        let mut scene = side_by_side(&[2_100], rate);
+        scene.idle = idle;
+        scene.flows.iter_mut().for_each(|flow| flow.silent = silent);
+        run(&scene).chains[0].delay_us_p99.expect("packets left")
+    };
+    let spinning = p99(Idle::Spin, true, 100);
+    let wake = headgate_sim::Costs::default().wake_idle_ns as f64 / 1e3;
+    for idle in [Idle::Yield, Idle::Sleep] {
+        let (rung, looked) = (p99(idle, false, 100), p99(idle, true, 100));
+        // One wake-up to take the packet from the port, another to take it from the NF.
+        assert!((spinning + wake..spinning + 3.0 * wake).contains(&rung), "{rung} beside {spinning}");
+        assert!(looked > rung + 100.0 && looked < rung + 1_200.0, "{looked} beside {rung}");
+    }
+    // Under load it does not rest.
+    let [spins, sleeps] = [Idle::Spin, Idle::Sleep].map(|idle| p99(idle, false, 900_000));
+    assert!(sleeps < spins + 3.0 * wake, "{sleeps} beside {spins}");
 }
 
 #[test]

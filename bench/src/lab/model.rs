@@ -63,6 +63,7 @@ impl Model {
             costs,
             scheduler: scheduler(bed)?,
             workers: 1,
+            idle: sim::Idle::Spin,
             domains: Vec::new(),
             nfs,
             chains: chains(bed)?,
@@ -202,6 +203,7 @@ fn flows(bed: &TestBed) -> Result<Vec<sim::Flow>, String> {
             bytes: *bytes,
             arrivals: Arrivals::Constant { rate },
             flows: 1,
+            silent: false,
         })
     };
     Ok(bed.chains.iter().enumerate().flat_map(flow).collect())

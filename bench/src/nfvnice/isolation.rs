@@ -118,6 +118,7 @@ impl Method for Transfer {
             bytes: TCP_BYTES,
             arrivals: sim::Arrivals::Tcp { rate, rtt: TCP_RTT, window: TCP_WINDOW, ecn: true },
             flows: 1,
+            silent: false,
         });
         scene.scheduler.ecn_mark = ECN_WATERMARK;
         scene.horizon = Span::from_secs(4);

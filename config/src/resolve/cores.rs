@@ -37,16 +37,13 @@ impl Resolver<'_> {
         false
     }
 
-    /// Says why workers that are to sleep look many times a millisecond all the same.
+    /// Says why workers that are to sleep look often all the same.
     pub(super) fn warn_of_short_sleep(&mut self, document: &Document, config: &Config) {
         let Some(span) = document.manager.value().and_then(|table| table.idle.key.as_ref()) else { return };
         if config.manager.idle != IdleWorker::Sleep {
             return;
         }
-        let is_silent = |port: &&Port| {
-            matches!(port.backend, Backend::Dpdk(_) | Backend::Generator(_) | Backend::Pcap(_))
-        };
-        let why = if let Some(port) = config.ports.iter().find(is_silent) {
+        let why = if let Some(port) = config.ports.iter().find(|port| port.backend.is_silent()) {
             format!("port `{}` rings nothing when packets come", port.name)
         } else if config.manager.cores.len() > 1 {
             "workers do not ring each other".to_owned()

@@ -8,7 +8,7 @@ use headgate_decide::steer::NodeId;
 use super::scene::LinkedScene;
 use crate::network::{Graph, Routes};
 use crate::random::Random;
-use crate::scene::{Arrivals, Chain, Flow, Scene};
+use crate::scene::{Arrivals, Chain, Flow, Idle, Scene};
 
 /// A part of a chain for one of its flows: the chain, the flow, and the positions from which and to which.
 pub(crate) type Part = (u16, u16, u8, u8);
@@ -34,7 +34,14 @@ impl Local {
                 local.entries.push((chain, flow));
                 // Its chain is set before the first packet comes.
                 let arrivals = of.arrivals.part(flow, of.flows);
-                scene.flows.push(Flow { chain: 0, worker: 0, bytes: of.bytes, arrivals, flows: 1 });
+                scene.flows.push(Flow {
+                    chain: 0,
+                    worker: 0,
+                    bytes: of.bytes,
+                    arrivals,
+                    flows: 1,
+                    silent: false,
+                });
             }
         }
         for (chain, of) in (0..).zip(&whole.chains) {
@@ -67,7 +74,7 @@ impl Local {
             self.parts.push(part);
             self.next.push(0);
             let arrivals = Arrivals::Constant { rate: 0 };
-            scene.flows.push(Flow { chain: number, worker: 0, bytes, arrivals, flows: 1 });
+            scene.flows.push(Flow { chain: number, worker: 0, bytes, arrivals, flows: 1, silent: false });
         }
     }
 
@@ -98,6 +105,7 @@ fn without_traffic(whole: &LinkedScene, machine: u16) -> Scene {
         costs: whole.costs.clone(),
         scheduler: whole.scheduler.clone(),
         workers: 1,
+        idle: Idle::Spin,
         domains: Vec::new(),
         nfs: whole.machines[usize::from(machine)].nfs.clone(),
         chains: Vec::new(),

@@ -4,7 +4,7 @@ use headgate_decide::units::Span;
 
 use crate::costs::Costs;
 use crate::report::Report;
-use crate::scene::{Arrivals, Chain, Cost, Flow, Nf, Policy, Scene, Scheduler, Waits};
+use crate::scene::{Arrivals, Chain, Cost, Flow, Idle, Nf, Policy, Scene, Scheduler, Waits};
 use crate::world::{Resolution, World};
 
 /// Packets per second of a link of 10 Gbit/s with frames of 64 bytes.
@@ -104,6 +104,7 @@ pub(super) fn on_one_core(cycles: &[u64], chains: &[(&[u16], u64)]) -> Scene {
         bytes: 64,
         arrivals: Arrivals::Constant { rate: *rate },
         flows: 1,
+        silent: false,
     };
     let chain = |(number, (stages, _)): (usize, &(&[u16], u64))| Chain {
         name: format!("chain{}", number + 1),
@@ -120,6 +121,7 @@ pub(super) fn on_one_core(cycles: &[u64], chains: &[(&[u16], u64)]) -> Scene {
         costs: Costs::default(),
         scheduler: Scheduler::default(),
         workers: 1,
+        idle: Idle::Spin,
         domains: Vec::new(),
         nfs: cycles.iter().enumerate().map(|(number, cycles)| nf(number, *cycles)).collect(),
         chains: chains.iter().enumerate().map(chain).collect(),

@@ -118,7 +118,7 @@ fn scene(load_percent: u64) -> Scene {
             from: 0,
         });
         let arrivals = Arrivals::Constant { rate };
-        scene.flows.push(Flow { chain: number as u16, worker, bytes: 64, arrivals, flows: 1 });
+        scene.flows.push(Flow { chain: number as u16, worker, bytes: 64, arrivals, flows: 1, silent: false });
     }
     scene
 }

@@ -4,7 +4,7 @@
 use headgate_decide::units::Span;
 use headgate_sim::World;
 use headgate_sim::{
-    Arrivals, Chain, Cost, Costs, Flow, Nf, Policy, Report, Resolution, Scene, Scheduler, Waits,
+    Arrivals, Chain, Cost, Costs, Flow, Idle, Nf, Policy, Report, Resolution, Scene, Scheduler, Waits,
 };
 
 /// An NF of this cost.
@@ -45,6 +45,7 @@ pub fn side_by_side(cycles: &[u64], rate: u64) -> Scene {
         bytes: 64,
         arrivals: Arrivals::Constant { rate },
         flows: 1,
+        silent: false,
     };
     Scene {
         seed: 1,
@@ -53,6 +54,7 @@ pub fn side_by_side(cycles: &[u64], rate: u64) -> Scene {
         costs: Costs { tick_least_ns: 0, tick_most_ns: 0, ..Costs::default() },
         scheduler: Scheduler { weighs: false, presses_back: false, ..Scheduler::default() },
         workers: 1,
+        idle: Idle::Spin,
         domains: Vec::new(),
         chains: (0..nfs.len()).map(chain).collect(),
         flows: (0..nfs.len()).map(flow).collect(),

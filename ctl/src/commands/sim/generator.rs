@@ -28,7 +28,8 @@ pub fn flows(generator: &Generator, chain: u16, told_apart: impl Fn(u32) -> u16)
         let flows = told_apart(flows);
         sizes.iter().map(move |(bytes, weight)| {
             let rate = rate * u64::from(*weight) / all.max(1);
-            sim::Flow { chain, worker: 0, bytes: *bytes, arrivals: sim::Arrivals::Constant { rate }, flows }
+            let arrivals = sim::Arrivals::Constant { rate };
+            sim::Flow { chain, worker: 0, bytes: *bytes, arrivals, flows, silent: true }
         })
     };
     rates.into_iter().flat_map(of_class).collect()

@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use headgate_config::model::{Backend, Chain, Nf, Out, Policy, PortId};
-use headgate_config::{self as config, Config, FaultKind, Mode, NfCost, SimFault, Simulated, Simulation};
+use headgate_config::{
+    self as config, Config, FaultKind, IdleWorker, Mode, NfCost, SimFault, Simulated, Simulation,
+};
 use headgate_session::message::Loop;
 use headgate_sim::{self as sim, Costs, Scene, Waits};
 use headgate_units::Span;
@@ -31,6 +33,7 @@ pub fn of(simulated: &Simulated) -> Result<Scene, String> {
         costs: costs_of(config, simulation)?,
         scheduler: scheduler_of(config),
         workers: config.manager.cores.len() as u16,
+        idle: idle_of(config.manager.idle),
         domains: config.domains.iter().map(|domain| domain.part).collect(),
         nfs,
         chains: config.chains.iter().map(|chain| chain_of(chain, config)).collect(),
@@ -82,6 +85,14 @@ fn fault_of(fault: &SimFault) -> sim::Fault {
         FaultKind::Lie => sim::Misfortune::Lie,
     };
     sim::Fault { at: Span(fault.at_ns), nf: fault.nf.0, instance: fault.instance, what }
+}
+
+const fn idle_of(idle: IdleWorker) -> sim::Idle {
+    match idle {
+        IdleWorker::Spin => sim::Idle::Spin,
+        IdleWorker::Yield => sim::Idle::Yield,
+        IdleWorker::Sleep => sim::Idle::Sleep,
+    }
 }
 
 fn scheduler_of(config: &Config) -> sim::Scheduler {
@@ -276,17 +287,18 @@ fn flows_of(
             continue;
         };
         let told = told_apart(u32::MAX, chain, config);
+        let silent = config.ports[traffic.port.index()].backend.is_silent();
         if let config::Arrivals::Capture(file) = &traffic.arrivals {
             for (bytes, capture) in captured::read(file)? {
                 let arrivals = sim::Arrivals::Replay { capture: captures.len() as u16 };
-                flows.push(sim::Flow { chain, worker: 0, bytes, arrivals, flows: told });
+                flows.push(sim::Flow { chain, worker: 0, bytes, arrivals, flows: told, silent });
                 captures.push(capture);
             }
             continue;
         }
         let arrivals = arrivals_of(traffic);
         let bytes = traffic.bytes;
-        let flow = sim::Flow { chain, worker: 0, bytes, arrivals, flows: told };
+        let flow = sim::Flow { chain, worker: 0, bytes, arrivals, flows: told, silent };
         flows.extend(spread_over_queues(&flow, traffic.port, config));
     }
     add_generators(config, simulation, &mut flows, rates);
