@@ -186,12 +186,9 @@ impl Linked {
     /// Returns what leaves a machine, with where it goes: to the machine that has its flow at the next
     /// position, or to the one that its chain leaves by.
     fn parcel(&mut self, machine: u16, run: &Run) -> Parcel {
-        let (chain, flow, from, to) = self.locals[usize::from(machine)].part(run.flow);
+        let (chain, flow, _, to) = self.locals[usize::from(machine)].part(run.flow);
         let of = &self.scene.chains[usize::from(chain)];
         let (count, exit, slot) = (of.stages.len() as u8, of.exit, slot_of(flow, of.flows));
-        for position in (from + 1..=to).filter(|position| *position < count) {
-            self.steering.ask((machine, chain, position), run.packets);
-        }
         let next = match to < count {
             true => self.steering.owner((machine, chain, to), slot).unwrap_or(machine),
             false => exit,
@@ -289,7 +286,7 @@ impl Linked {
         let before = std::mem::replace(&mut self.before, busy);
         let part = |(now, before): (&u64, &u64)| (now - before) as f64 / period.0 as f64;
         let used: Vec<f64> = self.before.iter().zip(&before).map(part).collect();
-        self.steering.on_period(self.now, &used, period, &self.scene);
+        self.steering.on_period(self.now, &used, &self.scene);
         self.period_began = self.now;
         self.set_entries();
     }

@@ -6,8 +6,8 @@
 //! back.
 //!
 //! The intuition: *where flows stay* because the packet path keeps known ones at their server
-//! ([`State::Kept`]), a slot's server is for new flows alone, so the table is filled anew each period and
-//! nothing is lost by it. *Where they may move* the slot is the flow: the table stays, a slot without packets
+//! ([`State::Kept`]), a slot's server is for new flows alone, so the table moves towards a fresh one each
+//! period and nothing is lost by it. *Where they may move* the slot is the flow: the table stays, a slot without packets
 //! takes a fresh server, and others are moved by redirection, a slot being a flow of its rate.
 //!
 //! The threshold: that of redirection. A lost server's slots go to the next cheapest at once; one that comes
@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use super::Owner;
 use super::cost::cheapest;
 use super::redirect::{FlowLoad, Redirection, State};
-use super::slots::{Pricing, SlotTable, Toll, Traffic, Way};
+use super::slots::{MOVES_MAX, Pricing, SlotTable, TURNOVER, Toll, Traffic, Way, approach};
 use crate::spread::SLOTS;
 use crate::units::Instant;
 
@@ -136,7 +136,8 @@ impl Sharing {
         }
         let ways = ways(rules, servers);
         if state == State::Kept {
-            self.table = pricing.fill(&ways, Traffic::Capped(rates.iter().sum()));
+            let is_alive = |owner: Owner| servers.iter().any(|server| server.owner == owner);
+            approach(&mut self.table, &pricing.fill(&ways, TURNOVER), MOVES_MAX, is_alive);
             return self.changed_of(&before, rates);
         }
         let flows = self.loads(rates);
@@ -275,27 +276,23 @@ mod tests {
     #[test]
     fn traffic_is_divided_by_what_it_will_cost() {
         let mut sharing = Sharing::default();
-        let mut pricing = Pricing::new(&[0.0, 0.0]);
         let servers = [server(0, 1.0), server(1, 1.0)];
-        // 0.8 of a core: even.
-        sharing.on_period(
-            Instant(0),
-            rules(Mode::Drench),
-            &mut pricing,
-            &servers,
-            (State::Kept, &even(8000.0)),
-        );
-        assert_eq!([0, 1].map(|node| count(&sharing, node)), [64, 64]);
-        // The first is used by half by others: it gets a fifth or so.
-        let mut pricing = Pricing::new(&[1.0, 0.0]);
-        sharing.on_period(
-            Instant(0),
-            rules(Mode::Drench),
-            &mut pricing,
-            &servers,
-            (State::Kept, &even(8000.0)),
-        );
-        assert!((20..30).contains(&count(&sharing, 0)), "{}", count(&sharing, 0));
+        let mut fill = |kappas: &[f64], periods: u64| {
+            for period in 0..periods {
+                let (rates, now) = (even(8000.0), Instant(period * SECOND));
+                let mut pricing = Pricing::new(kappas);
+                sharing.on_period(now, rules(Mode::Drench), &mut pricing, &servers, (State::Kept, &rates));
+            }
+            [0, 1].map(|node| count(&sharing, node))
+        };
+        // Both are used by half: even.
+        assert_eq!(fill(&[1.0, 1.0], 1), [64, 64]);
+        // The first is used by more: it loses an eighth of the slots in a period, and in the end all.
+        assert_eq!(fill(&[4.0, 0.5], 1), [48, 80]);
+        assert_eq!(fill(&[4.0, 0.5], 3), [0, 128]);
+        // Used a little more it keeps a part.
+        let [few, many] = fill(&[1.05, 1.0], 8);
+        assert!((40..64).contains(&few), "{few} {many}");
     }
 
     #[test]

@@ -10,16 +10,13 @@ use std::collections::BTreeMap;
 use headgate_decide::market::view::{PriceView, Source};
 use headgate_decide::spread::SLOTS;
 use headgate_decide::steer::cost::{Candidate, Lookahead, OFF_PATH, Terrain, detour, rest};
-use headgate_decide::steer::slots::{Pricing, SlotTable, Toll, Traffic, Way, approach};
+use headgate_decide::steer::slots::{MOVES_MAX, Pricing, SlotTable, Toll, Way, approach};
 use headgate_decide::steer::{NodeId, Owner};
-use headgate_decide::units::{Instant, Span};
+use headgate_decide::units::Instant;
 
 use super::scene::{LinkedChain, LinkedScene};
 use crate::network::{Graph, Routes};
 use crate::scene::Cost;
-
-/// Part of the last period in what a table is expected to be asked for. Our choice, as in networks.
-const SMOOTHING: f64 = 0.5;
 
 /// A table's machine, chain and position.
 pub(crate) type TableKey = (u16, u16, u8);
@@ -41,8 +38,6 @@ pub(crate) struct Steering {
     resources: usize,
     prices: PriceView,
     tables: BTreeMap<TableKey, SlotTable>,
-    /// Packets that each table was asked for, in this period and, smoothed, in a second.
-    asked: BTreeMap<TableKey, (u64, f64)>,
     /// Slots that moved.
     pub(crate) moved: u64,
 }
@@ -95,7 +90,6 @@ impl Steering {
             resources,
             prices: PriceView::new(Source::Local, scene.period, resources),
             tables: BTreeMap::new(),
-            asked: BTreeMap::new(),
             moved: 0,
         };
         steering.fill(Instant(0), scene);
@@ -124,27 +118,18 @@ impl Steering {
         self.tables.get(&key)?[slot].map(|owner| owner.node.0 as u16)
     }
 
-    /// Notes that a table was asked for packets.
-    pub(crate) fn ask(&mut self, key: TableKey, packets: u32) {
-        self.asked.entry(key).or_default().0 += u64::from(packets);
-    }
-
     /// A period is over, in which resources were used so much of their time: new prices, and tables that move
     /// towards them.
-    pub(crate) fn on_period(&mut self, now: Instant, used: &[f64], period: Span, scene: &LinkedScene) {
+    pub(crate) fn on_period(&mut self, now: Instant, used: &[f64], scene: &LinkedScene) {
         for (resource, used) in (0..).zip(used) {
             self.prices.on_load(resource, *used);
-        }
-        for (packets, rate) in self.asked.values_mut() {
-            let last = std::mem::take(packets) as f64 / period.as_secs_f64();
-            *rate = (1.0 - SMOOTHING) * *rate + SMOOTHING * last;
         }
         self.fill(now, scene);
     }
 
     fn fill(&mut self, now: Instant, scene: &LinkedScene) {
         let kappas = self.prices.in_use(now).0.to_vec();
-        let mut pricings: BTreeMap<u16, Pricing> = BTreeMap::new();
+        let pricing = Pricing::new(&kappas);
         for (number, chain) in (0..).zip(&scene.chains) {
             let stages = self.candidates(chain, &kappas);
             let stages: Vec<&[Candidate]> = stages.iter().map(Vec::as_slice).collect();
@@ -156,11 +141,9 @@ impl Steering {
                 for host in &chain.stages[position - 1] {
                     let key = (host.machine, number, position as u8);
                     let ways = self.ways(&land, chain, key, (stages[position], &rests[position]));
-                    let rate = self.asked.get(&key).map_or(0.0, |(_, rate)| *rate);
-                    let pricing = pricings.entry(host.machine).or_insert_with(|| Pricing::new(&kappas));
-                    let fresh = pricing.fill(&ways, Traffic::Capped(rate));
+                    let fresh = pricing.fill(&ways, 1.0);
                     let table = self.tables.entry(key).or_insert([None; SLOTS]);
-                    self.moved += approach(table, &fresh, |_| true) as u64;
+                    self.moved += approach(table, &fresh, MOVES_MAX, |_| true) as u64;
                 }
             }
         }

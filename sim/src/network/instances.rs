@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use headgate_decide::elastic::counted;
 use headgate_decide::elastic::end::{Ends, Serving};
 use headgate_decide::elastic::place::{Place, Waiting, best};
 use headgate_decide::elastic::start::{CoreLoad, Rival, Start, allowance, starts, wait};
@@ -23,6 +24,13 @@ pub(crate) struct Seen {
     pub(crate) passing: BTreeMap<(Owner, NodeId), f64>,
     /// Bits per second by instance and the node before or after it.
     pub(crate) beside: BTreeMap<(Owner, NodeId), f64>,
+}
+
+impl Seen {
+    /// Returns what counts of a core's instance against the band.
+    fn counted(&self, ground: &Ground, core: u32) -> f64 {
+        counted(ground.kappas[core as usize], self.used[core as usize])
+    }
 }
 
 /// All instances.
@@ -139,7 +147,7 @@ impl Instances {
         let utilisation = matches!(scene.mode, Mode::Slick | Mode::E2Simple);
         let kappa = |core: u32| match utilisation {
             true => headgate_decide::market::kappa_of(seen.used[core as usize]),
-            false => ground.kappas[core as usize],
+            false => seen.counted(ground, core),
         };
         let serving = |(owner, instance): (&Owner, &Instance)| Serving {
             owner: *owner,
@@ -216,7 +224,7 @@ impl Instances {
         seen: &Seen,
         is_up: &dyn Fn(NodeId) -> bool,
     ) {
-        let kappa = |instance: &Instance| ground.kappas[instance.core as usize];
+        let kappa = |instance: &Instance| seen.counted(ground, instance.core);
         let allow = |service: u32| {
             let kappas = self.serving().filter(|(_, one)| one.service == service).map(|(_, one)| kappa(one));
             allowance(&scene.band, kappas, self.claimed(service), (self.of_service(service), MOST))
@@ -245,7 +253,7 @@ impl Instances {
         seen: &Seen,
         over_used: &[(Owner, Instance)],
     ) -> (Vec<Rival>, Vec<CoreLoad>) {
-        let kappa = |instance: &Instance| ground.kappas[instance.core as usize];
+        let kappa = |instance: &Instance| seen.counted(ground, instance.core);
         let rival = |(owner, one): &(Owner, Instance)| Rival {
             service: one.service,
             price: kappa(one) + 1.0,

@@ -6,7 +6,7 @@ use headgate_decide::elastic::Band;
 use headgate_decide::spread::{SLOTS, slot};
 use headgate_decide::steer::cost::{Candidate, Terrain, cheapest, detour, path, rest};
 use headgate_decide::steer::redirect::{FlowLoad, Move, Redirection, State};
-use headgate_decide::steer::slots::{Pricing, SlotTable, Traffic, Way};
+use headgate_decide::steer::slots::{MOVES_MAX, Pricing, SlotTable, TURNOVER, Way, approach};
 use headgate_decide::steer::{NodeId, Owner};
 use headgate_decide::units::Instant;
 
@@ -23,13 +23,13 @@ pub(crate) type TableKey = (NodeId, u32, u32, NodeId);
 pub(crate) struct Steering {
     /// Prices as each node sees them, with what its own tables added.
     pricings: BTreeMap<NodeId, Pricing>,
-    /// Fresh tables of this epoch.
+    /// Tables of this epoch.
     tables: BTreeMap<TableKey, SlotTable>,
+    /// Tables as they were when they were asked for last, and the epoch of that.
+    known: BTreeMap<TableKey, (usize, SlotTable)>,
+    epoch: usize,
     /// What the rest of a chain costs, by chain and egress.
     rests: BTreeMap<(u32, NodeId), Vec<Vec<f64>>>,
-    /// Bits per second that each table was asked for, smoothed over epochs.
-    asked: BTreeMap<TableKey, f64>,
-    asking: BTreeMap<TableKey, f64>,
     redirections: BTreeMap<TableKey, Redirection>,
     sequences: Sequences,
     /// Instances that baselines choose among, by node and service.
@@ -37,17 +37,14 @@ pub(crate) struct Steering {
     random: Random,
 }
 
-/// Part of the last epoch in what a table is expected to be asked for. Our choice.
-const SMOOTHING: f64 = 0.5;
-
 impl Steering {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             pricings: BTreeMap::new(),
             tables: BTreeMap::new(),
+            known: BTreeMap::new(),
+            epoch: 0,
             rests: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            asking: BTreeMap::new(),
             redirections: BTreeMap::new(),
             sequences: Sequences::default(),
             choices: BTreeMap::new(),
@@ -58,12 +55,10 @@ impl Steering {
     /// Begins an epoch: everything that prices and instances go into is made anew when it is asked for.
     pub(crate) fn on_epoch(&mut self, field: Field<'_>, loads: &BTreeMap<Trip, f64>) {
         self.on_change();
-        let seconds = field.scene.period.as_secs_f64();
-        let asking = std::mem::take(&mut self.asking);
-        self.asked.values_mut().for_each(|asked| *asked *= 1.0 - SMOOTHING);
-        for (key, bits) in asking {
-            *self.asked.entry(key).or_default() += SMOOTHING * bits / seconds;
-        }
+        self.epoch += 1;
+        // One that nobody asked for has become a fresh one in so many epochs.
+        let epoch = self.epoch;
+        self.known.retain(|_, (asked, _)| epoch - *asked < SLOTS / MOVES_MAX);
         if field.scene.mode == Mode::E2Simple {
             self.sequences.on_epoch(field, loads);
         }
@@ -78,13 +73,7 @@ impl Steering {
     }
 
     /// Chooses an instance for each stage of a flow; `None` where one has none within reach.
-    pub(crate) fn choose(
-        &mut self,
-        field: Field<'_>,
-        trip: Trip,
-        hash: u32,
-        bits: f64,
-    ) -> Option<Vec<Owner>> {
+    pub(crate) fn choose(&mut self, field: Field<'_>, trip: Trip, hash: u32) -> Option<Vec<Owner>> {
         let ground = field.ground;
         let stages = &field.scene.chains[trip.chain as usize].0;
         if !ground.hops(trip.ingress, trip.egress).is_finite() {
@@ -96,7 +85,7 @@ impl Steering {
             {
                 path(ground, &ground.stages(stages), trip.ingress, trip.egress)
             }
-            Mode::Drench | Mode::Dwor => self.by_tables(field, trip, (hash, bits), 0, trip.ingress),
+            Mode::Drench | Mode::Dwor => self.by_tables(field, trip, hash, 0, trip.ingress),
             Mode::Slick => path(ground, &ground.stages(stages), trip.ingress, trip.egress),
             Mode::E2Simple => self.sequences.choose(field, trip, hash),
             Mode::Nearest | Mode::Ecmp | Mode::LeastLoaded | Mode::Random => {
@@ -110,7 +99,7 @@ impl Steering {
         &mut self,
         field: Field<'_>,
         trip: Trip,
-        (hash, bits): (u32, f64),
+        hash: u32,
         position: usize,
         from: NodeId,
     ) -> Option<Vec<Owner>> {
@@ -119,7 +108,6 @@ impl Steering {
         let mut owners = Vec::with_capacity(count);
         for position in position..count {
             let key = (node, trip.chain, position as u32, trip.egress);
-            *self.asking.entry(key).or_default() += bits;
             let owner = self.table(field, key)[slot(hash)]?;
             node = owner.node;
             owners.push(owner);
@@ -138,7 +126,7 @@ impl Steering {
     ) -> Option<Vec<Owner>> {
         let mut all = owners[..position].to_vec();
         all.push(to);
-        all.extend(self.by_tables(field, trip, (hash, 0.0), position + 1, to.node)?);
+        all.extend(self.by_tables(field, trip, hash, position + 1, to.node)?);
         Some(all)
     }
 
@@ -147,8 +135,14 @@ impl Steering {
             return *table;
         }
         let ways = self.ways(field, key, field.scene.off_path);
-        let traffic = Traffic::Capped(self.asked.get(&key).copied().unwrap_or(0.0));
-        let table = self.pricing(field, key.0).fill(&ways, traffic);
+        let fresh = Pricing::new(&field.ground.kappas).fill(&ways, TURNOVER);
+        let table = self.known.get(&key).map_or(fresh, |(asked, known)| {
+            let mut table = *known;
+            let is_there = |owner| ways.iter().any(|way| way.owner == owner);
+            approach(&mut table, &fresh, (self.epoch - asked) * MOVES_MAX, is_there);
+            table
+        });
+        self.known.insert(key, (self.epoch, table));
         self.tables.insert(key, table);
         table
     }

@@ -52,9 +52,12 @@ fn every_mode_and_source_of_prices_is_sound_and_equal_to_the_bit() {
     for source in [Source::Central, Source::Local] {
         sound(&NetworkScene { source, ..ring(0.6, 5) });
     }
-    let coarse = NetworkScene { resolution: Span::from_millis(10), ..ring(0.5, 3) };
-    let (exact, near) = (sound(&ring(0.5, 3)), sound(&coarse));
-    assert!((near.goodput / exact.goodput - 1.0).abs() < 0.05, "{near:?} {exact:?}");
+    // A flow that another instance gets changes what follows, so single runs differ by some percent.
+    let coarse = |scene: NetworkScene| NetworkScene { resolution: Span::from_millis(10), ..scene };
+    let goodput = |seed| [ring(0.5, seed), coarse(ring(0.5, seed))].map(|scene| sound(&scene).goodput);
+    let (exact, near) =
+        (1..=8).map(goodput).fold((0.0, 0.0), |sum, [exact, near]| (sum.0 + exact, sum.1 + near));
+    assert!((near / exact - 1.0).abs() < 0.03, "{near:?} {exact:?}");
     sound(&NetworkScene { sharing: Sharing::Proportional, horizon: Span::from_secs(4), ..ring(0.3, 3) });
 }
 

@@ -236,10 +236,10 @@ impl<'a> World<'a> {
     /// Steers a flow that has no path, and lets it begin, or wait.
     pub(super) fn enter(&mut self, now: Instant, flow: FlowId) {
         let of = self.flows.of(flow);
-        let (trip, hash, left, begun) = (of.trip, of.hash, of.left, of.begun);
+        let (trip, hash, begun) = (of.trip, of.hash, of.begun);
         let found = {
             let (field, steering) = split(self);
-            steering.choose(field, trip, hash, left)
+            steering.choose(field, trip, hash)
         };
         match found {
             Some(owners) => {
