@@ -88,11 +88,7 @@ impl Worker {
             cost_ps: 0,
             moved: 0,
             has_blocked: false,
-            rest: match idle {
-                Idle::Spin => None,
-                Idle::Yield => Some(Rest::Short),
-                Idle::Sleep => Some(Rest::UntilCalled),
-            },
+            rest: rest_of(idle),
             idle_passes: 0,
             wakes_at: Instant(0),
             next_tick: Instant(plant.costs.tick.0),
@@ -159,15 +155,12 @@ impl Worker {
         }
         self.tend(now, plant);
         let cost = Span(self.cost_ps.div_ceil(1_000));
-        if self.moved > 0 {
-            self.busy_ns += cost.0;
-        }
+        self.note_moved(cost);
         let outstanding: u32 = self.nfs.iter().map(|&nf| plant.links[nf].depth()).sum();
         // With less than a burst on its way what counts is when each packet is moved.
         let merges = self.merges && u64::from(outstanding) + self.moved >= BURST;
         self.passes = if merges { MERGED } else { 1 };
         let after = if merges { cost.max(self.merged_for) } else { cost };
-        self.idle_passes = if self.moved > 0 { 0 } else { self.idle_passes.saturating_add(1) };
         if let Some(rest) = self.rest.filter(|_| self.moved == 0) {
             return Some(self.rest(now + after, rest, outstanding == 0, plant));
         }
@@ -179,6 +172,13 @@ impl Worker {
         self.free_at = now + after;
         let next = self.next_arrival()?;
         Some(self.ticked(next.max(now + after), &plant.costs))
+    }
+
+    /// Notes whether this pass moved anything.
+    fn note_moved(&mut self, cost: Span) {
+        let moves = self.moved > 0;
+        self.busy_ns += if moves { cost.0 } else { 0 };
+        self.idle_passes = if moves { 0 } else { self.idle_passes.saturating_add(1) };
     }
 
     /// Rests from a moment on, while NFs have no packets, or some. Returns when it passes again.
@@ -385,6 +385,14 @@ impl Worker {
                 plant.nfs[nf].orders.must_yield = must_yield;
             }
         }
+    }
+}
+
+const fn rest_of(idle: Idle) -> Option<Rest> {
+    match idle {
+        Idle::Spin => None,
+        Idle::Yield => Some(Rest::Short),
+        Idle::Sleep => Some(Rest::UntilCalled),
     }
 }
 

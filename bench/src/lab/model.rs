@@ -52,10 +52,9 @@ impl Model {
                 .collect::<Result<_, String>>()?,
         };
         let mut costs = self.costs.clone();
-        costs.round_robin = match bed.policy {
-            Policy::RoundRobinShort => costs.tick,
-            _ => costs.round_robin,
-        };
+        if matches!(bed.policy, Policy::RoundRobinShort) {
+            costs.round_robin = costs.tick;
+        }
         let scene = Scene {
             seed: self.seed,
             warm_up: WARM_UP,

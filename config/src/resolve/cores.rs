@@ -6,7 +6,7 @@
 
 use super::super::codes::Code;
 use super::super::document::Document;
-use super::super::model::{Backend, Config, Port};
+use super::super::model::Config;
 use super::super::report::Span;
 use super::super::values::IdleWorker;
 use super::Resolver;

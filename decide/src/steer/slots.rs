@@ -6,18 +6,19 @@
 //! ingress nodes half loaded flows took twice as long as over instances drawn at random.
 //!
 //! The intuition: *a table is filled as if all were filled alike*. Of what the instances serve, which their
-//! prices tell, a part begins anew in an epoch ([`TURNOVER`]). Without that part they are as cheap as they
+//! prices tell, a part begins anew in an epoch ([`turnover`]). Without that part they are as cheap as they
 //! would be; then it is spread slot by slot, each to the cheapest, dearer by what it got.
 //!
 //! Sources: dissertation, 9.2.2; that nobody is alone is ours (decision 102). With a table that has all the
 //! traffic it is the same.
 
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use super::Owner;
-use super::cost::cheapest;
 use crate::market::{DUMMY_WEIGHT, PRICE_MAX};
 use crate::spread::SLOTS;
+use crate::units::Span;
 
 /// Owner of each slot; `None` where no instance is within reach.
 pub type SlotTable = [Option<Owner>; SLOTS];
@@ -26,10 +27,17 @@ pub type SlotTable = [Option<Owner>; SLOTS];
 /// the next one, and a table that follows them at once is always one epoch late.
 pub const MOVES_MAX: usize = SLOTS / 8;
 
-/// Part of what instances serve that begins anew in an epoch. Our choice, in simulated
-/// networks with flows of some tenths of it: less spreads too little, more goes long ways for prices that
-/// are gone.
+/// Part of what instances serve that begins anew in an epoch, where nobody knows how old flows are. Our
+/// choice: flows of some epochs carry the most.
 pub const TURNOVER: f64 = 1.0 / 8.0;
+
+/// Returns the part of what instances serve that begins anew in an epoch: a flow that is seen at an age is
+/// half way in the mean. `age` is that of what is served, each flow by its rate.
+#[must_use]
+pub fn turnover(age: Span, epoch: Span) -> f64 {
+    let (age, epoch) = (age.as_secs_f64(), epoch.as_secs_f64());
+    if epoch > 0.0 { epoch / (epoch + 2.0 * age) } else { TURNOVER }
+}
 
 /// A resource on the way to an instance.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,7 +124,7 @@ impl Pricing {
 
     /// Fills a table as if all were filled alike: each slot to the cheapest, adding a slot's part of what
     /// begins anew at all these instances before the next. `part` is how much of what they serve that is:
-    /// [`TURNOVER`] where known flows stay, 1 where they go with their slots.
+    /// [`turnover`] where known flows stay, 1 where they go with their slots.
     #[must_use]
     pub fn fill(&self, options: &[Way], part: f64) -> SlotTable {
         let mut table = [None; SLOTS];
@@ -150,24 +158,52 @@ impl Pricing {
             Traffic::Elastic(weight) => Traffic::Elastic(weight / SLOTS as f64),
             Traffic::Capped(rate) => Traffic::Capped(rate / SLOTS as f64),
         };
-        // Costs only rise, so one that was computed earlier is not too high: the least of them is
-        // computed anew until it stays the least.
-        let mut costs: Vec<(Owner, f64)> = options.iter().map(|one| (one.owner, self.cost(one))).collect();
+        let mut costs = Costs::new(self, options);
         for slot in table.iter_mut().filter(|owner| is_open(**owner)) {
-            let chosen = loop {
-                let Some((owner, known)) = cheapest(costs.iter().copied()) else { break None };
-                let Some(at) = options.iter().position(|one| one.owner == owner) else { break None };
-                costs[at].1 = self.cost(&options[at]);
-                if costs[at].1 <= known {
-                    break Some(&options[at]);
-                }
-            };
+            let chosen = costs.least(self);
             *slot = chosen.map(|way| way.owner);
             if let Some(way) = chosen {
                 self.add(way, part);
             }
         }
     }
+}
+
+/// Costs of ways while traffic is added: they only rise, so one that was computed earlier is not too high.
+struct Costs<'a> {
+    /// The cheapest first, as they were at the beginning; those that were looked at since have what they cost
+    /// then. Few ways get any slot, and no other is looked at.
+    all: Vec<(f64, &'a Way)>,
+    looked_at: usize,
+}
+
+impl<'a> Costs<'a> {
+    fn new(pricing: &Pricing, options: &'a [Way]) -> Self {
+        let costs = options.iter().map(|way| (pricing.cost(way), way));
+        let mut all: Vec<(f64, &Way)> = costs.filter(|(cost, _)| cost.is_finite()).collect();
+        all.sort_by(order);
+        Self { all, looked_at: 0 }
+    }
+
+    /// Returns the cheapest way now, and of equals that of the lowest owner.
+    fn least(&mut self, pricing: &Pricing) -> Option<&'a Way> {
+        loop {
+            let known = self.all.iter().take(self.looked_at + 1).enumerate();
+            let (at, (known, way)) = known.min_by(|one, other| order(one.1, other.1))?;
+            let cost = pricing.cost(way);
+            if at == self.looked_at {
+                self.looked_at += 1;
+            }
+            if cost <= *known {
+                return Some(way);
+            }
+            self.all[at].0 = cost;
+        }
+    }
+}
+
+fn order(one: &(f64, &Way), other: &(f64, &Way)) -> Ordering {
+    one.0.total_cmp(&other.0).then(one.1.owner.cmp(&other.1.owner))
 }
 
 /// Returns what traffic adds to a scaled price. An elastic flow adds its weight over that of the dummy

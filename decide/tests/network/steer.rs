@@ -5,7 +5,9 @@ use headgate_decide::spread::SLOTS;
 use headgate_decide::steer::cost::{Candidate, Lookahead, OFF_PATH, Terrain, cheapest, detour, path, rest};
 use headgate_decide::steer::pins::{Former, PinKey, Pins};
 use headgate_decide::steer::redirect::{EPOCHS, FlowLoad, HOLD_DOWN, PART_MAX, Redirection, State};
-use headgate_decide::steer::slots::{MOVES_MAX, Pricing, SlotTable, TURNOVER, Toll, Traffic, Way, approach};
+use headgate_decide::steer::slots::{
+    MOVES_MAX, Pricing, SlotTable, TURNOVER, Toll, Traffic, Way, approach, turnover,
+};
 use headgate_decide::steer::{NodeId, Owner};
 use headgate_decide::units::{Instant, Span};
 use proptest::prelude::*;
@@ -90,6 +92,15 @@ fn slots_are_filled_as_in_this_table() {
         writeln!(text, "{kappas:?}: {counts:?}").unwrap();
     }
     snapshot::assert("steer", &text);
+}
+
+#[test]
+fn what_flows_last_long_begins_anew_slowly() {
+    let epoch = Span::from_secs(1);
+    assert_eq!(turnover(Span::ZERO, epoch), 1.0);
+    assert_eq!(turnover(Span::from_millis(500), epoch), 0.5);
+    assert!(turnover(Span::from_secs(3600), epoch) < 0.001);
+    assert_eq!(turnover(epoch, Span::ZERO), TURNOVER);
 }
 
 #[test]

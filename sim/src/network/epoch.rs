@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headgate_decide::market::demand::Demand;
 use headgate_decide::steer::redirect::FlowLoad;
 use headgate_decide::steer::slots::Traffic;
-use headgate_decide::units::Instant;
+use headgate_decide::units::{Instant, Span};
 
 use super::fluid::{FlowId, PathLoad};
 use super::ground::Trip;
@@ -32,9 +32,9 @@ impl World<'_> {
         self.instances.begin_to_serve(now);
         self.decide_instances(now, &seen);
         self.ground_anew();
-        let offered = self.offered(&loads);
+        let (offered, age) = (self.offered(&loads), self.age_of_traffic(now));
         let (field, steering) = split(self);
-        steering.on_epoch(field, &offered);
+        steering.on_epoch(field, &offered, age);
         for flow in self.flows.take_waiting() {
             self.enter(now, flow);
         }
@@ -45,6 +45,20 @@ impl World<'_> {
             self.fluid.share(now);
         }
         self.check(&seen);
+    }
+
+    /// Returns the mean age of flows, each by its rate.
+    fn age_of_traffic(&self, now: Instant) -> Span {
+        let (mut ages, mut rates) = (0.0, 0.0);
+        for flow in self.flows.in_order() {
+            let of = self.flows.of(flow);
+            let rate = of.place().map_or(0.0, |(path, _)| self.fluid.rate(path));
+            if rate.is_finite() {
+                ages += rate * (now - of.begun).0 as f64;
+                rates += rate;
+            }
+        }
+        Span(if rates > 0.0 { (ages / rates) as u64 } else { 0 })
     }
 
     /// Takes what paths did in the last period, and counts it.

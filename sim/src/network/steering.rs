@@ -6,9 +6,9 @@ use headgate_decide::elastic::Band;
 use headgate_decide::spread::{SLOTS, slot};
 use headgate_decide::steer::cost::{Candidate, Terrain, cheapest, detour, path, rest};
 use headgate_decide::steer::redirect::{FlowLoad, Move, Redirection, State};
-use headgate_decide::steer::slots::{MOVES_MAX, Pricing, SlotTable, TURNOVER, Way, approach};
+use headgate_decide::steer::slots::{MOVES_MAX, Pricing, SlotTable, TURNOVER, Way, approach, turnover};
 use headgate_decide::steer::{NodeId, Owner};
-use headgate_decide::units::Instant;
+use headgate_decide::units::{Instant, Span};
 
 use super::ground::{Field, Trip, way};
 use super::scene::Mode;
@@ -28,6 +28,8 @@ pub(crate) struct Steering {
     /// Tables as they were when they were asked for last, and the epoch of that.
     known: BTreeMap<TableKey, (usize, SlotTable)>,
     epoch: usize,
+    /// Part of what instances serve that begins anew in an epoch.
+    turnover: f64,
     /// What the rest of a chain costs, by chain and egress.
     rests: BTreeMap<(u32, NodeId), Vec<Vec<f64>>>,
     redirections: BTreeMap<TableKey, Redirection>,
@@ -44,6 +46,7 @@ impl Steering {
             tables: BTreeMap::new(),
             known: BTreeMap::new(),
             epoch: 0,
+            turnover: TURNOVER,
             rests: BTreeMap::new(),
             redirections: BTreeMap::new(),
             sequences: Sequences::default(),
@@ -52,9 +55,11 @@ impl Steering {
         }
     }
 
-    /// Begins an epoch: everything that prices and instances go into is made anew when it is asked for.
-    pub(crate) fn on_epoch(&mut self, field: Field<'_>, loads: &BTreeMap<Trip, f64>) {
+    /// Begins an epoch: everything that prices and instances go into is made anew when it is asked for. `age`
+    /// is that of what is served.
+    pub(crate) fn on_epoch(&mut self, field: Field<'_>, loads: &BTreeMap<Trip, f64>, age: Span) {
         self.on_change();
+        self.turnover = turnover(age, field.scene.period);
         self.epoch += 1;
         // One that nobody asked for has become a fresh one in so many epochs.
         let epoch = self.epoch;
@@ -135,7 +140,7 @@ impl Steering {
             return *table;
         }
         let ways = self.ways(field, key, field.scene.off_path);
-        let fresh = Pricing::new(&field.ground.kappas).fill(&ways, TURNOVER);
+        let fresh = Pricing::new(&field.ground.kappas).fill(&ways, self.turnover);
         let table = self.known.get(&key).map_or(fresh, |(asked, known)| {
             let mut table = *known;
             let is_there = |owner| ways.iter().any(|way| way.owner == owner);

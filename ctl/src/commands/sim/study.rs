@@ -89,7 +89,9 @@ fn measure(args: &Args, out: &Output) -> (Vec<Ran>, Exit) {
                 out.note(format!("load {load} %, {name}: {violation}"));
                 exit = Exit::CheckNotMet;
             }
-            all.push(judged(mode, load, &report, &could));
+            let ran = judged(mode, load, &report, &could);
+            out.note(format!("load {load} %, {name}: {:.0} % left of what could", 100.0 * ran.all));
+            all.push(ran);
         }
     }
     (all, exit)
