@@ -245,12 +245,6 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Returns whether nothing rings when packets come by it, so that a worker that rests has to look.
-    #[must_use]
-    pub const fn is_silent(&self) -> bool {
-        matches!(self, Self::Dpdk(_) | Self::Generator(_) | Self::Pcap(_))
-    }
-
     /// Returns whether packets can come from it.
     pub fn gives(&self) -> bool {
         match self {

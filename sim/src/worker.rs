@@ -7,7 +7,7 @@
 //! A worker that finds nothing goes on at once, or rests as the manager's does (`decide::rest`).
 
 use headgate_decide::pressure::{Feeder, Shed, came_for, is_blocked, is_closed, shed};
-use headgate_decide::rest::{Quiet, Rest};
+use headgate_decide::rest::Rest;
 use headgate_decide::units::{Instant, Span, Ticks};
 use headgate_decide::wake::{BellSample, Cores};
 
@@ -20,6 +20,8 @@ use crate::ring::Run;
 use crate::scene::Idle;
 use crate::sender::Fate;
 use crate::windows;
+
+mod rest;
 
 /// Packets that a pass takes from a queue at most, and from an NF (`BURST` and `DRAIN_BURSTS` of the path).
 const BURST: u64 = 128;
@@ -88,7 +90,7 @@ impl Worker {
             cost_ps: 0,
             moved: 0,
             has_blocked: false,
-            rest: rest_of(idle),
+            rest: rest::of(idle),
             idle_passes: 0,
             wakes_at: Instant(0),
             next_tick: Instant(plant.costs.tick.0),
@@ -96,21 +98,6 @@ impl Worker {
             random,
             busy_ns: 0,
         }
-    }
-
-    /// Something comes at a moment, by a port or (`rings` is false) from another worker, while it rests.
-    /// Returns when it passes next; `None`: as it would have.
-    pub(crate) fn call(&mut self, at: Instant, rings: bool, plant: &Plant) -> Option<Instant> {
-        let at = at.max(self.free_at);
-        if self.rest.is_none() {
-            return Some(at);
-        }
-        let wakes_at = at + Span(plant.costs.wake_idle_ns);
-        if !rings || wakes_at >= self.wakes_at {
-            return None;
-        }
-        self.wakes_at = wakes_at;
-        Some(wakes_at)
     }
 
     /// Returns its ports.
@@ -179,19 +166,6 @@ impl Worker {
         let moves = self.moved > 0;
         self.busy_ns += if moves { cost.0 } else { 0 };
         self.idle_passes = if moves { 0 } else { self.idle_passes.saturating_add(1) };
-    }
-
-    /// Rests from a moment on, while NFs have no packets, or some. Returns when it passes again.
-    fn rest(&mut self, from: Instant, rest: Rest, nfs_are_quiet: bool, plant: &mut Plant) -> Instant {
-        let all_rings =
-            nfs_are_quiet && plant.rests.len() < 2 && self.ports.iter().all(|port| !port.is_silent());
-        let length = rest.length(self.idle_passes, || Quiet { all_rings, in_group: false });
-        plant.rests[self.number] = true;
-        self.free_at = from;
-        let rings = self.ports.iter().filter(|port| !port.is_silent()).filter_map(Port::next).min();
-        let ends = rings.map_or(from + length, |at| at.clamp(from, from + length));
-        self.wakes_at = self.ticked(ends + Span(plant.costs.wake_idle_ns), &plant.costs);
-        self.wakes_at
     }
 
     /// Returns when a pass begins that would have begun then, had the kernel's tick taken no time.
@@ -385,14 +359,6 @@ impl Worker {
                 plant.nfs[nf].orders.must_yield = must_yield;
             }
         }
-    }
-}
-
-const fn rest_of(idle: Idle) -> Option<Rest> {
-    match idle {
-        Idle::Spin => None,
-        Idle::Yield => Some(Rest::Short),
-        Idle::Sleep => Some(Rest::UntilCalled),
     }
 }
 

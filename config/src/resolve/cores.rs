@@ -6,7 +6,7 @@
 
 use super::super::codes::Code;
 use super::super::document::Document;
-use super::super::model::Config;
+use super::super::model::{Backend, Config};
 use super::super::report::Span;
 use super::super::values::IdleWorker;
 use super::Resolver;
@@ -89,5 +89,13 @@ pub fn core_list(cores: &[u32]) -> String {
         0 => "no core".to_owned(),
         1 => format!("core {list}"),
         _ => format!("cores {list}"),
+    }
+}
+
+impl Backend {
+    /// Returns whether nothing rings when packets come by it, so that a worker that rests has to look.
+    #[must_use]
+    pub const fn is_silent(&self) -> bool {
+        matches!(self, Self::Dpdk(_) | Self::Generator(_) | Self::Pcap(_))
     }
 }

@@ -8,7 +8,8 @@
 //! The intuition: *where flows stay* because the packet path keeps known ones at their server
 //! ([`State::Kept`]), a slot's server is for new flows alone, so the table moves towards a fresh one each
 //! period and nothing is lost by it. *Where they may move* the slot is the flow: the table stays, a slot
-//! without packets takes a fresh server, and others are moved by redirection, a slot being a flow of its rate.
+//! without packets takes a fresh server, and others are moved by redirection, a slot being a flow of its
+//! rate.
 //!
 //! The threshold: that of redirection. A lost server's slots go to the next cheapest at once; one that comes
 //! back gets slots at the end of the period.
