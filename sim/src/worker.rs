@@ -7,7 +7,6 @@
 //! A worker that finds nothing goes on at once, or rests as the manager's does (`decide::rest`).
 
 use headgate_decide::pressure::{Feeder, Shed, came_for, is_blocked, is_closed, shed};
-use headgate_decide::rest::Rest;
 use headgate_decide::units::{Instant, Span, Ticks};
 use headgate_decide::wake::{BellSample, Cores};
 
@@ -23,6 +22,8 @@ use crate::windows;
 
 mod rest;
 
+use rest::Resting;
+
 /// Packets that a pass takes from a queue at most, and from an NF (`BURST` and `DRAIN_BURSTS` of the path).
 const BURST: u64 = 128;
 const DRAIN: u32 = 4 * 128;
@@ -31,7 +32,6 @@ const DRAIN: u32 = 4 * 128;
 const MERGED_FOR: Span = Span::from_micros(5);
 /// Passes that one of them stands for at most: with a full burst each they take longer than that.
 const MERGED: u32 = 4;
-
 /// One call of so many is lost, where a test wants that.
 const LOST: u64 = 16;
 
@@ -52,10 +52,7 @@ pub(crate) struct Worker {
     cost_ps: u64,
     moved: u64,
     has_blocked: bool,
-    /// Way in which it rests; `None`: it does not. Passes in a row that found nothing, and when it wakes.
-    rest: Option<Rest>,
-    idle_passes: u32,
-    wakes_at: Instant,
+    resting: Resting,
     /// The next tick of its core; what ticks take is drawn.
     next_tick: Instant,
     free_at: Instant,
@@ -90,14 +87,18 @@ impl Worker {
             cost_ps: 0,
             moved: 0,
             has_blocked: false,
-            rest: rest::of(idle),
-            idle_passes: 0,
-            wakes_at: Instant(0),
+            resting: Resting::new(idle),
             next_tick: Instant(plant.costs.tick.0),
             free_at: Instant(0),
             random,
             busy_ns: 0,
         }
+    }
+
+    /// Something comes at a moment, by a port or (`rings` is false) from another worker, while it rests.
+    /// Returns when it passes next; `None`: as it would have.
+    pub(crate) fn call(&mut self, at: Instant, rings: bool, plant: &Plant) -> Option<Instant> {
+        self.resting.call(at.max(self.free_at), rings, Span(plant.costs.wake_idle_ns))
     }
 
     /// Returns its ports.
@@ -142,30 +143,29 @@ impl Worker {
         }
         self.tend(now, plant);
         let cost = Span(self.cost_ps.div_ceil(1_000));
-        self.note_moved(cost);
+        self.busy_ns += if self.moved > 0 { cost.0 } else { 0 };
+        self.resting.note_pass(self.moved > 0);
         let outstanding: u32 = self.nfs.iter().map(|&nf| plant.links[nf].depth()).sum();
         // With less than a burst on its way what counts is when each packet is moved.
         let merges = self.merges && u64::from(outstanding) + self.moved >= BURST;
         self.passes = if merges { MERGED } else { 1 };
         let after = if merges { cost.max(self.merged_for) } else { cost };
-        if let Some(rest) = self.rest.filter(|_| self.moved == 0) {
-            return Some(self.rest(now + after, rest, outstanding == 0, plant));
-        }
-        // A throttled NF is opened by a pass too, with packets or without.
-        if self.moved > 0 || outstanding > 0 || self.has_blocked || plant.throttled > 0 {
-            return Some(self.ticked(now + after, &plant.costs));
-        }
-        plant.rests[self.number] = true;
-        self.free_at = now + after;
-        let next = self.next_arrival()?;
-        Some(self.ticked(next.max(now + after), &plant.costs))
+        self.next_pass(now + after, outstanding, plant)
     }
 
-    /// Notes whether this pass moved anything.
-    fn note_moved(&mut self, cost: Span) {
-        let moves = self.moved > 0;
-        self.busy_ns += if moves { cost.0 } else { 0 };
-        self.idle_passes = if moves { 0 } else { self.idle_passes.saturating_add(1) };
+    /// Returns when the pass behind one begins that ends at a moment and left so many packets to NFs.
+    fn next_pass(&mut self, ends: Instant, outstanding: u32, plant: &mut Plant) -> Option<Instant> {
+        let (others_ring, wake) = (outstanding == 0 && plant.rests.len() < 2, Span(plant.costs.wake_idle_ns));
+        let wakes_at = self.resting.begin(ends, others_ring, &self.ports, wake);
+        // A throttled NF is opened by a pass too, with packets or without.
+        let works = self.moved > 0 || outstanding > 0 || self.has_blocked || plant.throttled > 0;
+        if wakes_at.is_none() && works {
+            return Some(self.ticked(ends, &plant.costs));
+        }
+        plant.rests[self.number] = true;
+        self.free_at = ends;
+        let next = wakes_at.or_else(|| Some(self.next_arrival()?.max(ends)))?;
+        Some(self.ticked(next, &plant.costs))
     }
 
     /// Returns when a pass begins that would have begun then, had the kernel's tick taken no time.

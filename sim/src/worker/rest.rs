@@ -3,29 +3,41 @@
 use headgate_decide::rest::{Quiet, Rest};
 use headgate_decide::units::{Instant, Span};
 
-use super::Worker;
-use crate::plant::Plant;
 use crate::port::Port;
 use crate::scene::Idle;
 
-/// Returns the way in which a worker rests; `None`: it does not.
-pub(super) const fn of(idle: Idle) -> Option<Rest> {
-    match idle {
-        Idle::Spin => None,
-        Idle::Yield => Some(Rest::Short),
-        Idle::Sleep => Some(Rest::UntilCalled),
-    }
+/// Rests of a worker.
+#[derive(Clone, Debug)]
+pub(super) struct Resting {
+    /// Way in which it rests; `None`: it does not.
+    way: Option<Rest>,
+    /// Passes in a row that found nothing.
+    passes: u32,
+    wakes_at: Instant,
 }
 
-impl Worker {
-    /// Something comes at a moment, by a port or (`rings` is false) from another worker, while it rests.
-    /// Returns when it passes next; `None`: as it would have.
-    pub(crate) fn call(&mut self, at: Instant, rings: bool, plant: &Plant) -> Option<Instant> {
-        let at = at.max(self.free_at);
-        if self.rest.is_none() {
+impl Resting {
+    pub(super) const fn new(idle: Idle) -> Self {
+        let way = match idle {
+            Idle::Spin => None,
+            Idle::Yield => Some(Rest::Short),
+            Idle::Sleep => Some(Rest::UntilCalled),
+        };
+        Self { way, passes: 0, wakes_at: Instant(0) }
+    }
+
+    /// Notes a pass, and whether it moved anything.
+    pub(super) fn note_pass(&mut self, moves: bool) {
+        self.passes = if moves { 0 } else { self.passes.saturating_add(1) };
+    }
+
+    /// Something comes at a moment, by a port or (`rings` is false) from another worker. Returns when the
+    /// worker passes next that takes so long to wake; `None`: as it would have.
+    pub(super) fn call(&mut self, at: Instant, rings: bool, wake: Span) -> Option<Instant> {
+        if self.way.is_none() {
             return Some(at);
         }
-        let wakes_at = at + Span(plant.costs.wake_idle_ns);
+        let wakes_at = at + wake;
         if !rings || wakes_at >= self.wakes_at {
             return None;
         }
@@ -33,22 +45,20 @@ impl Worker {
         Some(wakes_at)
     }
 
-    /// Rests from a moment on, while NFs have no packets, or some. Returns when it passes again.
-    pub(super) fn rest(
+    /// Rests from a moment on, if the last pass found nothing. `others_ring` is whether all rings that comes
+    /// by no port. Returns when it passes again; `None`: it does not rest.
+    pub(super) fn begin(
         &mut self,
         from: Instant,
-        rest: Rest,
-        nfs_are_quiet: bool,
-        plant: &mut Plant,
-    ) -> Instant {
-        let all_rings =
-            nfs_are_quiet && plant.rests.len() < 2 && self.ports.iter().all(|port| !port.is_silent());
-        let length = rest.length(self.idle_passes, || Quiet { all_rings, in_group: false });
-        plant.rests[self.number] = true;
-        self.free_at = from;
-        let rings = self.ports.iter().filter(|port| !port.is_silent()).filter_map(Port::next).min();
-        let ends = rings.map_or(from + length, |at| at.clamp(from, from + length));
-        self.wakes_at = self.ticked(ends + Span(plant.costs.wake_idle_ns), &plant.costs);
-        self.wakes_at
+        others_ring: bool,
+        ports: &[Port],
+        wake: Span,
+    ) -> Option<Instant> {
+        let way = self.way.filter(|_| self.passes > 0)?;
+        let all_rings = others_ring && ports.iter().all(|port| !port.is_silent());
+        let ends = from + way.length(self.passes, || Quiet { all_rings, in_group: false });
+        let rings = ports.iter().filter(|port| !port.is_silent()).filter_map(Port::next).min();
+        self.wakes_at = rings.map_or(ends, |at| at.clamp(from, ends)) + wake;
+        Some(self.wakes_at)
     }
 }
