@@ -28,7 +28,7 @@ use crate::statistics::Name;
 use study::{Comparison, Setting, Study};
 
 /// Names of the experiments, in the order of the dissertation's figures.
-pub const NAMES: [&str; 6] = ["rho", "band", "fat-tree", "isp", "prices", "scale"];
+pub const NAMES: [&str; 7] = ["rho", "band", "fat-tree", "isp", "many", "prices", "scale"];
 
 /// Options of `bench drench`.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,8 @@ pub struct Options {
     /// Name of the experiment
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
-    /// Two seeds and half the time; the price solver and the scale of the simulator with a tenth of the flows
+    /// Two seeds and half the time; the price solver and the scale of the simulator with a tenth of the flows,
+    /// `many` with a hundredth
     #[arg(long)]
     quick: bool,
     /// Number of seeds, each a network and its flows [default: 5]
@@ -73,6 +74,7 @@ pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
         "band" => studies::band(&setting),
         "fat-tree" => studies::fat_tree(&setting),
         "isp" => studies::isp(&setting),
+        "many" => studies::many(&setting),
         "scale" => scale::study(&setting)?,
         _ => prices::study(&setting),
     };

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use headgate_api::Request;
 use headgate_api::logs::Logs;
-use headgate_api::status::{NfState, Snapshot};
+use headgate_api::status::{EventCode, NfState, Snapshot};
 use headgate_host::{Pid, Signal, cgroup, container, process};
 use headgate_tests::session::{Session, chain, nf, path_through};
 use headgate_tests::{machine, programs};
@@ -72,12 +72,12 @@ fn one_in_a_container_is_an_nf_like_any_other() {
     assert_eq!(status_of(first, "Cpus_allowed_list"), machine::nf_core().to_string());
 
     kill_process(first, Signal::KILL).expect("it is ours");
+    // A runtime that stalls costs it another start; why the first one was needed is told all the same.
     let again = session.wait_for("it runs again", |now| {
-        nf(now, "first").failures == failures + 1 && nf(now, "first").state == NfState::Running
+        nf(now, "first").failures > failures && nf(now, "first").state == NfState::Running
     });
-    assert!(
-        nf(&again, "first").last_failure.as_deref().is_some_and(|why| why.contains("its container ended"))
-    );
+    let mut told = again.events.iter().filter(|event| event.code == EventCode::NfFailed);
+    assert!(told.any(|event| event.who == "first" && event.what.contains("its container ended")));
     let left = chain(&again, "path").left;
     session.wait_for("packets pass again", |now| chain(now, "path").left > left + 1_000);
     let _ = session.audited();

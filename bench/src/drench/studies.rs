@@ -197,6 +197,35 @@ pub fn fat_tree(setting: &Setting) -> Study {
     measured(setting, heading, &cases, &["fct", "fct_finished", "instances", "stretch", "uneven"], ratios)
 }
 
+/// Flows of all runs together.
+const ALL_FLOWS: u64 = 10_000_000;
+/// Loads of a data centre, in percent of all cores.
+const DATA_CENTRE_LOADS: [u32; 5] = [30, 50, 70, 80, 90];
+
+/// A data centre of 64 cores and ten million flows: where each way of steering breaks.
+#[must_use]
+pub fn many(setting: &Setting) -> Study {
+    let modes = [MODES[0], MODES[2], MODES[7], MODES[6]];
+    let runs = DATA_CENTRE_LOADS.len() as u64 * modes.len() as u64 * setting.seeds;
+    let flows = ALL_FLOWS / runs / if setting.quick { 100 } else { 1 };
+    let (mut cases, mut ratios): (Vec<Case>, _) = (Vec::new(), Vec::new());
+    for percent in DATA_CENTRE_LOADS {
+        let load = f64::from(percent) / 100.0;
+        for (name, mode) in modes {
+            let scene = move |seed| NetworkScene { mode, ..NetworkScene::data_centre(load, flows, seed) };
+            cases.push((format!("load{percent}.{name}"), Box::new(scene)));
+        }
+        let of = |mode: &str| format!("load{percent}.{mode}.fct");
+        for (name, _) in &modes[1..] {
+            let title = format!("many.fct_drench_over_{name}.load{percent}");
+            ratios.push(Comparison::ratio(title, of("drench"), of(name), ""));
+        }
+    }
+    let heading =
+        format!("many: 64 cores behind 128 hosts, {} flows in all, {flows} of each run", flows * runs);
+    measured(setting, heading, &cases, &["fct", "goodput", "unfinished", "instances", "stretch"], ratios)
+}
+
 /// Aims of the provider's network by load in percent: of times, and of goodput.
 const ISP_AIMS: [(u32, &str, &str); 5] = [
     (20, "", ""),
