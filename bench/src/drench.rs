@@ -36,8 +36,8 @@ pub struct Options {
     /// Name of the experiment
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
-    /// Two seeds and half the time; the price solver and the scale of the simulator with a tenth of the flows,
-    /// `many` with a hundredth
+    /// Two seeds and half the time; the price solver and the scale of the simulator with a tenth of the
+    /// flows, `many` with a hundredth
     #[arg(long)]
     quick: bool,
     /// Number of seeds, each a network and its flows [default: 5]

@@ -144,9 +144,9 @@ impl NetworkScene {
         }
     }
 
-    /// Makes a data centre of 64 cores behind 128 hosts, in which so many flows begin: a fat-tree of k = 8 with
-    /// the chains and the flows of the study, its cores ten times as fast and its links too. Rates are computed
-    /// each hundredth of a second, a tenth of the time of a flow.
+    /// Makes a data centre of 64 cores behind 128 hosts, in which so many flows begin: a fat-tree of k = 8
+    /// with the chains and the flows of the study, its cores ten times as fast and its links too. Rates are
+    /// computed each hundredth of a second, a tenth of the time of a flow.
     #[must_use]
     pub fn data_centre(load: f64, flows: u64, seed: u64) -> Self {
         let tree = FatTree { k: 8 };
