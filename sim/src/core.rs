@@ -171,6 +171,11 @@ impl Core {
         self.queue.is_fair_alone()
     }
 
+    /// Returns how many times a task was given another class: one may be real time between two looks.
+    pub(crate) const fn reclassed(&self) -> u64 {
+        self.queue.reclassed()
+    }
+
     /// Returns whether no NF runs or is about to.
     pub(crate) fn is_idle(&self) -> bool {
         self.current.is_none() && self.calls.is_empty() && self.queue.runnable() == 0

@@ -18,7 +18,8 @@ struct Claim {
     due_ns: u64,
     longest_slice: u64,
     had_ns: u64,
-    sleeps: u64,
+    /// Times that it gave the core up, or a task of the core had another class, maybe between two looks.
+    breaks: u64,
 }
 
 /// What is remembered of an NF from look to look.
@@ -49,9 +50,9 @@ impl Bounds {
                 watched.claim = None;
                 continue;
             }
-            let sleeps = nf.counts.sleeps + nf.counts.waits;
-            let fresh = Claim { since: now, due_ns: 0, longest_slice: 0, had_ns: has_ns, sleeps };
-            let claim = watched.claim.filter(|claim| claim.sleeps == sleeps).unwrap_or(fresh);
+            let breaks = nf.counts.sleeps + nf.counts.waits + core.reclassed();
+            let fresh = Claim { since: now, due_ns: 0, longest_slice: 0, had_ns: has_ns, breaks };
+            let claim = watched.claim.filter(|claim| claim.breaks == breaks).unwrap_or(fresh);
             let claim = claim.grown(core, seat.task, now - watched.looked);
             watched.claim = Some(claim);
             let slack = claim.longest_slice + TICKS * core.tick_ns();

@@ -51,6 +51,8 @@ pub(crate) struct RunQueue {
     real_time: RealTime,
     tick: u64,
     round_robin: u64,
+    /// Times that a task was given another class.
+    reclassed: u64,
     /// Nanoseconds of a second that real-time tasks may have, those that they had, whether that was all, and
     /// when the second ends.
     rt_most: u64,
@@ -70,6 +72,7 @@ impl RunQueue {
             real_time: RealTime::default(),
             tick: costs.tick.0,
             round_robin: costs.round_robin.0,
+            reclassed: 0,
             rt_most: RT_PERIOD / 100 * u64::from(rt_percent),
             rt_had: 0,
             is_throttled: false,
@@ -86,6 +89,11 @@ impl RunQueue {
     /// Returns whether no task is real time.
     pub(crate) fn is_fair_alone(&self) -> bool {
         self.tasks.iter().all(|task| task.class == Class::Fair)
+    }
+
+    /// Returns how many times a task was given another class.
+    pub(crate) const fn reclassed(&self) -> u64 {
+        self.reclassed
     }
 
     /// Returns how many tasks want the core.
@@ -179,6 +187,7 @@ impl RunQueue {
         self.fair.take_out(task);
         self.real_time.remove(task);
         self.tasks[task].class = class;
+        self.reclassed += 1;
         if self.tasks[task].is_awake {
             self.enter(task);
             if self.is_fair(task) {
