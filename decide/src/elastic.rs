@@ -58,8 +58,8 @@ impl Band {
     }
 }
 
-/// Utilisation that counts as such at most: the price of a core that is full has no bound, and as many
-/// instances would start as it is above the band.
+/// Utilisation that counts as such at most. Our choice, a little above the band: the price of a core that is
+/// full has no bound, and as many instances would start as it is above the band.
 const USED_MAX: f64 = 0.9;
 
 /// Returns what counts of an instance against the band, by its price without a scale and the part of its
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_core_that_one_flow_fills_is_over_used() {
         let band = Band::default();
-        // Alone on its core a flow pays as much as an eighth of the band's end.
+        // Alone on its core a flow pays less than a fifth of the band's end.
         assert!(counted(1.0, 1.0) > band.high);
         // It counts for one more instance, and not for as many as its price would be above the band.
         assert!(counted(1.0, 1.0) < 2.0 * band.high);

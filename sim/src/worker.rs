@@ -114,9 +114,9 @@ impl Worker {
         self.next_arrival()
     }
 
-    /// Returns when something comes by one of its ports next; `None`: never.
+    /// Returns when something comes next by one of its ports that it hears of while it rests; `None`: never.
     pub(crate) fn next_arrival(&self) -> Option<Instant> {
-        self.ports.iter().filter_map(Port::next).min()
+        self.ports.iter().filter(|port| self.resting.hears(port)).filter_map(Port::next).min()
     }
 
     /// Returns its ports, to be changed.
@@ -155,8 +155,11 @@ impl Worker {
 
     /// Returns when the pass behind one begins that ends at a moment and left so many packets to NFs.
     fn next_pass(&mut self, ends: Instant, outstanding: u32, plant: &mut Plant) -> Option<Instant> {
-        let (others_ring, wake) = (outstanding == 0 && plant.rests.len() < 2, Span(plant.costs.wake_idle_ns));
-        let wakes_at = self.resting.begin(ends, others_ring, &self.ports, wake);
+        let all_rings = outstanding == 0
+            && plant.rests.len() < 2
+            && self.ports.iter().all(|port| self.resting.hears(port));
+        let (next, wake) = (self.next_arrival(), Span(plant.costs.wake_idle_ns));
+        let wakes_at = self.resting.begin(ends, all_rings, next, wake);
         // A throttled NF is opened by a pass too, with packets or without.
         let works = self.moved > 0 || outstanding > 0 || self.has_blocked || plant.throttled > 0;
         if wakes_at.is_none() && works {
@@ -164,7 +167,7 @@ impl Worker {
         }
         plant.rests[self.number] = true;
         self.free_at = ends;
-        let next = wakes_at.or_else(|| Some(self.next_arrival()?.max(ends)))?;
+        let next = wakes_at.or_else(|| Some(next?.max(ends)))?;
         Some(self.ticked(next, &plant.costs))
     }
 

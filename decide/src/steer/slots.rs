@@ -7,7 +7,7 @@
 //!
 //! The intuition: *a table is filled as if all were filled alike*. Of what the instances serve, which their
 //! prices tell, a part begins anew in an epoch ([`turnover`]). Without that part they are as cheap as they
-//! would be; then it is spread slot by slot, each to the cheapest, dearer by what it got.
+//! would be; then it is spread slot by slot, each to the cheapest, whose cost rises with what it got.
 //!
 //! Sources: dissertation, 9.2.2; that nobody is alone is ours (decision 102). With a table that has all the
 //! traffic it is the same.

@@ -21,7 +21,7 @@ pub(crate) type TableKey = (NodeId, u32, u32, NodeId);
 /// What steering keeps.
 #[derive(Debug)]
 pub(crate) struct Steering {
-    /// Prices as each node sees them, with what its own tables added.
+    /// Prices as each node sees them, with what its own moves added.
     pricings: BTreeMap<NodeId, Pricing>,
     /// Tables of this epoch.
     tables: BTreeMap<TableKey, SlotTable>,

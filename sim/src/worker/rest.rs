@@ -45,20 +45,23 @@ impl Resting {
         Some(wakes_at)
     }
 
-    /// Rests from a moment on, if the last pass found nothing. `others_ring` is whether all rings that comes
-    /// by no port. Returns when it passes again; `None`: it does not rest.
+    /// Returns whether what comes by a port wakes the worker, or is found at once.
+    pub(super) const fn hears(&self, port: &Port) -> bool {
+        self.way.is_none() || !port.is_silent()
+    }
+
+    /// Rests from a moment on, if the last pass found nothing. `next` is when a port rings. Returns when the
+    /// worker passes again; `None`: it does not rest.
     pub(super) fn begin(
         &mut self,
         from: Instant,
-        others_ring: bool,
-        ports: &[Port],
+        all_rings: bool,
+        next: Option<Instant>,
         wake: Span,
     ) -> Option<Instant> {
         let way = self.way.filter(|_| self.passes > 0)?;
-        let all_rings = others_ring && ports.iter().all(|port| !port.is_silent());
         let ends = from + way.length(self.passes, || Quiet { all_rings, in_group: false });
-        let rings = ports.iter().filter(|port| !port.is_silent()).filter_map(Port::next).min();
-        self.wakes_at = rings.map_or(ends, |at| at.clamp(from, ends)) + wake;
+        self.wakes_at = next.map_or(ends, |at| at.clamp(from, ends)) + wake;
         Some(self.wakes_at)
     }
 }
