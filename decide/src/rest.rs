@@ -24,7 +24,8 @@ const LOOKS: u32 = 32;
 /// Linux 6.18 with three workers on a core: of 1 us they starved for 10 s, of 20 us for 25 ms at most, as
 /// spinning ones.
 const BRIEF: Span = Span::from_micros(20);
-/// Number of sleeps of one length; the next are twice as long. Our choice: the eighth by which a look is late.
+/// Number of sleeps of one length; the next are twice as long. Our choice: the eighth by which a look is
+/// late.
 const LOOKS_OF_A_LENGTH: u32 = 8;
 /// Times that a sleep is doubled at most: longer than any may be, and no overflow.
 const MOST_DOUBLINGS: u32 = 8;

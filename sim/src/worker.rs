@@ -155,19 +155,17 @@ impl Worker {
 
     /// Returns when the pass behind one begins that ends at a moment and left so many packets to NFs.
     fn next_pass(&mut self, ends: Instant, outstanding: u32, plant: &mut Plant) -> Option<Instant> {
-        let all_rings = outstanding == 0
-            && plant.rests.len() < 2
-            && self.ports.iter().all(|port| self.resting.hears(port));
-        let (next, wake) = (self.next_arrival(), Span(plant.costs.wake_idle_ns));
-        let wakes_at = self.resting.begin(ends, all_rings, next, wake);
         // A throttled NF is opened by a pass too, with packets or without.
-        let works = self.moved > 0 || outstanding > 0 || self.has_blocked || plant.throttled > 0;
-        if wakes_at.is_none() && works {
+        let works = outstanding > 0 || self.has_blocked || plant.throttled > 0;
+        if self.moved > 0 || works && !self.resting.is_on() {
             return Some(self.ticked(ends, &plant.costs));
         }
         plant.rests[self.number] = true;
         self.free_at = ends;
-        let next = wakes_at.or_else(|| Some(next?.max(ends)))?;
+        let hears_all = self.ports.iter().all(|port| self.resting.hears(port));
+        let all_rings = outstanding == 0 && plant.rests.len() < 2 && hears_all;
+        let (next, wake) = (self.next_arrival(), Span(plant.costs.wake_idle_ns));
+        let next = self.resting.begin(ends, all_rings, next, wake)?;
         Some(self.ticked(next, &plant.costs))
     }
 

@@ -50,8 +50,13 @@ impl Resting {
         self.way.is_none() || !port.is_silent()
     }
 
-    /// Rests from a moment on, if the last pass found nothing. `next` is when a port rings. Returns when the
-    /// worker passes again; `None`: it does not rest.
+    /// Returns whether it rests at all.
+    pub(super) const fn is_on(&self) -> bool {
+        self.way.is_some()
+    }
+
+    /// The last pass found nothing: the worker rests from a moment on, or waits without a pass. `next` is
+    /// when a port rings. Returns when it passes again; `None`: it waits for ever.
     pub(super) fn begin(
         &mut self,
         from: Instant,
@@ -59,7 +64,7 @@ impl Resting {
         next: Option<Instant>,
         wake: Span,
     ) -> Option<Instant> {
-        let way = self.way.filter(|_| self.passes > 0)?;
+        let Some(way) = self.way else { return Some(next?.max(from)) };
         let ends = from + way.length(self.passes, || Quiet { all_rings, in_group: false });
         self.wakes_at = next.map_or(ends, |at| at.clamp(from, ends)) + wake;
         Some(self.wakes_at)
