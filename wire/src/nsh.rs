@@ -12,10 +12,10 @@ mod hash;
 
 use core::fmt;
 
-use crate::bytes::{get16, get32, put16, put32};
+use crate::bytes::{get16, get32, put32};
 use crate::{NoRoomError, split_room};
 
-pub use hash::flow_hash;
+pub use hash::{flow_hash, plain_flow_hash};
 
 /// The base header and the service path header, in bytes: every header has them.
 pub const FIXED_LENGTH: usize = 8;
@@ -224,32 +224,70 @@ pub struct Context {
     pub digest: u16,
 }
 
-/// Place of a context's target in it.
-pub const TARGET_AT: usize = 12;
+/// Words of a context on the wire, the first byte of each the highest.
+pub type ContextWords = [u64; CONTEXT_LENGTH / size_of::<u64>()];
+
+/// Place of the target in the second word.
+const TARGET_SHIFT: u32 = 16;
 
 impl Context {
+    /// Returns its words.
+    #[inline(always)]
+    pub const fn to_words(self) -> ContextWords {
+        let Self { flow_hash, ingress, egress, time_us, target, digest } = self;
+        [
+            (flow_hash as u64) << 32 | (ingress as u64) << 16 | egress as u64,
+            (time_us as u64) << 32 | (target as u64) << TARGET_SHIFT | digest as u64,
+        ]
+    }
+
+    /// Reads it from its words.
+    #[inline(always)]
+    pub const fn from_words([first, second]: ContextWords) -> Self {
+        Self {
+            flow_hash: (first >> 32) as u32,
+            ingress: (first >> 16) as u16,
+            egress: first as u16,
+            time_us: (second >> 32) as u32,
+            target: (second >> TARGET_SHIFT) as u16,
+            digest: second as u16,
+        }
+    }
+
     /// Returns it as on the wire.
-    pub fn to_bytes(self) -> [u8; CONTEXT_LENGTH] {
-        let mut bytes = [0; CONTEXT_LENGTH];
-        put32(&mut bytes, 0, self.flow_hash);
-        put16(&mut bytes, 4, self.ingress);
-        put16(&mut bytes, 6, self.egress);
-        put32(&mut bytes, 8, self.time_us);
-        put16(&mut bytes, TARGET_AT, self.target);
-        put16(&mut bytes, 14, self.digest);
-        bytes
+    pub const fn to_bytes(self) -> [u8; CONTEXT_LENGTH] {
+        let [first, second] = self.to_words();
+        ((first as u128) << 64 | second as u128).to_be_bytes()
     }
 
     /// Reads it from the wire.
-    pub fn from_bytes(bytes: &[u8; CONTEXT_LENGTH]) -> Self {
-        Self {
-            flow_hash: get32(bytes, 0),
-            ingress: get16(bytes, 4),
-            egress: get16(bytes, 6),
-            time_us: get32(bytes, 8),
-            target: get16(bytes, TARGET_AT),
-            digest: get16(bytes, 14),
-        }
+    #[inline(always)]
+    pub const fn from_bytes(bytes: &[u8; CONTEXT_LENGTH]) -> Self {
+        let all = u128::from_be_bytes(*bytes);
+        Self::from_words([(all >> 64) as u64, all as u64])
+    }
+}
+
+/// Returns the words of a context with another target, all else as it came.
+#[inline(always)]
+pub const fn with_target([first, second]: ContextWords, target: u16) -> ContextWords {
+    [first, second & !(0xffff << TARGET_SHIFT) | (target as u64) << TARGET_SHIFT]
+}
+
+/// Fields of a base header that are the same in all plain ones: not its TTL, and no bit that is not assigned.
+const PLAIN_MASK: u32 =
+    0x3 << VERSION_SHIFT | 1 << OAM_SHIFT | SIX_BITS << LENGTH_SHIFT | 0xf << MD_TYPE_SHIFT | 0xff;
+
+/// Returns the parts of a header of MD type 1 around an Ethernet frame, not for maintenance, by its first 8
+/// bytes, the first the highest; `None` for every other header. The context stands behind it, and the frame
+/// behind that.
+#[inline(always)]
+pub const fn plain(word: u64) -> Option<(Base, ServicePath)> {
+    let base = Base((word >> 32) as u32);
+    if base.0 & PLAIN_MASK == Base::of_type_1().0 & PLAIN_MASK {
+        Some((base, ServicePath::from_bits(word as u32)))
+    } else {
+        None
     }
 }
 

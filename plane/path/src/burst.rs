@@ -191,8 +191,14 @@ impl Burst {
         self.packets[self.count..end].copy_from_slice(&self.later.packets[..count]);
         self.places[self.count..end].copy_from_slice(&self.later.places[..count]);
         self.count = end;
+        self.see_places();
+    }
+
+    /// Sees whether all packets are at one place.
+    #[inline(always)]
+    pub fn see_places(&mut self) {
         let mut places = Agreement::default();
-        self.places[..end].iter().for_each(|place| places.add(place.bits()));
+        self.places[..self.count].iter().for_each(|place| places.add(place.bits()));
         self.is_one_way = places.is_one();
     }
 

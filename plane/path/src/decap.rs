@@ -16,15 +16,17 @@ use headgate_shm::{Descriptor, Region};
 use headgate_units::PortId;
 use headgate_wire::ethernet::{self, ethertype};
 use headgate_wire::flow_key::Parsed;
-use headgate_wire::nsh::{self, Base, CONTEXT_LENGTH, Header, HeaderError, next_protocol};
+use headgate_wire::nsh::{
+    self, Base, Context, ContextWords, Header, HeaderError, ServicePath, next_protocol,
+};
 
+use crate::BURST;
 use crate::board::Station;
 use crate::burst::Burst;
 use crate::classify::{parse_long, plain_key, spread_of};
 use crate::drop::DropReason;
-use crate::encap::aimed;
 use crate::flows::{Key, Seeds};
-use crate::holders::{Arrival, Entrance, Place, TICK_SHIFT};
+use crate::holders::{Arrival, Entrance, Holders, Place, TICK_SHIFT};
 use crate::intake::Intake;
 use crate::ledger::Ledger;
 use crate::plan::{Hop, NodeId, Senders};
@@ -37,40 +39,86 @@ const HEAD_BYTES: usize = ethernet::HEADER_LENGTH + nsh::LENGTH_OF_TYPE_1;
 const LONG_HEAD_BYTES: usize = ethernet::HEADER_LENGTH + nsh::LENGTH_MAX;
 /// Address and source of a frame: what stands in front of its EtherType.
 const ADDRESSES: usize = ethernet::HEADER_LENGTH - 2;
+/// Offsets of the words of a plain service header: base and service path header, and the context.
+const PLAIN_BASE: usize = ethernet::HEADER_LENGTH;
+const PLAIN_CONTEXT: [usize; 2] = [PLAIN_BASE + 8, PLAIN_BASE + 16];
+
+/// What the Ethernet header of a frame says, addresses as numbers.
+#[derive(Clone, Copy)]
+struct Outer {
+    to: u64,
+    from: u64,
+    kind: u16,
+}
+
+impl Outer {
+    /// Reads it by the words at two offsets, the first byte of each its highest.
+    #[inline(always)]
+    fn read(word: impl Fn(usize) -> u64) -> Self {
+        let (first, second) = (word(0), word(8));
+        Self { to: first >> 16, from: (first & 0xffff) << 32 | second >> 32, kind: (second >> 16) as u16 }
+    }
+}
 
 /// A port that takes service headers: its address, and whose it takes.
 #[derive(Clone, Copy)]
 struct Own {
-    address: [u8; 6],
-    senders: Senders,
+    address: u64,
+    is_link: bool,
+    /// The neighbour of a link, where it is known.
+    peer: Option<u64>,
 }
 
 impl Own {
-    fn is_link(self) -> bool {
-        self.senders != Senders::Anybody
+    fn new(address: [u8; 6], senders: Senders) -> Self {
+        let number = |address: [u8; 6]| address.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
+        let peer = match senders {
+            Senders::Neighbour(peer) => Some(number(peer)),
+            Senders::Anybody | Senders::UnknownNeighbour => None,
+        };
+        Self { address: number(address), is_link: senders != Senders::Anybody, peer }
     }
 
     /// Returns whether a frame has a service header that is for us. On a link there is nothing else, and from
     /// the neighbour alone.
-    #[inline]
-    fn has(self, head: &[u8; HEAD_BYTES], copied: usize) -> Result<bool, DropReason> {
-        let kind = &head[ADDRESSES..ethernet::HEADER_LENGTH];
-        let is_whole = copied >= ethernet::HEADER_LENGTH;
-        let is_ours = is_whole && head[..6] == self.address && kind == ethertype::NSH.to_be_bytes();
-        match self.senders {
-            Senders::Anybody => Ok(is_ours),
-            Senders::Neighbour(peer) if is_ours && head[6..ADDRESSES] == peer => Ok(true),
-            Senders::Neighbour(_) | Senders::UnknownNeighbour => Err(DropReason::NshUnknownPeer),
+    #[inline(always)]
+    fn has(self, outer: Outer) -> Result<bool, DropReason> {
+        let is_ours = outer.to == self.address && outer.kind == ethertype::NSH;
+        if !self.is_link {
+            return Ok(is_ours);
         }
+        if is_ours && self.peer == Some(outer.from) { Ok(true) } else { Err(DropReason::NshUnknownPeer) }
     }
 }
 
-/// A frame with a service header that is for us, and its first bytes.
+/// Facts that hold for all packets of a burst.
 #[derive(Clone, Copy)]
-struct Outer<'a> {
+struct Came<'a> {
+    view: &'a View<'a>,
+    region: &'a Region,
+    holders: &'a Holders,
     own: Own,
-    packet: Descriptor,
-    head: &'a [u8; HEAD_BYTES],
+    /// Place in common.
+    from: Place,
+    /// Time of arrival, as holder records have it.
+    at: u32,
+}
+
+/// A service header as it came, but for its TTL, which is lower by one.
+#[derive(Clone, Copy)]
+struct Service<'m> {
+    base: Base,
+    path: ServicePath,
+    metadata: Metadata<'m>,
+}
+
+/// What stands behind a service path header.
+#[derive(Clone, Copy)]
+enum Metadata<'m> {
+    /// MD type 1.
+    Context(ContextWords),
+    /// MD type 2.
+    Options(&'m [u8]),
 }
 
 /// Result of looking for a service header.
@@ -81,123 +129,196 @@ enum Found {
     Inside(Descriptor, Place),
 }
 
+/// How far a burst is gone through. Those with a service header are put together at its front, and put aside
+/// as soon as there are others.
+#[derive(Default)]
+struct Sorted {
+    seen: usize,
+    plain: usize,
+    inside: usize,
+}
+
+impl Sorted {
+    #[inline(always)]
+    fn add(&mut self, burst: &mut Burst, packet: Descriptor, found: Found) {
+        match found {
+            Found::Inside(inside, place) if self.plain == 0 => {
+                (burst.packets[self.inside], burst.places[self.inside]) = (inside, place);
+                self.inside += 1;
+            }
+            Found::Inside(inside, place) => {
+                burst.put_aside(self.inside, inside, place);
+                self.inside += 1;
+            }
+            Found::Nothing => self.add_plain(burst, packet),
+        }
+    }
+
+    #[inline(never)]
+    fn add_plain(&mut self, burst: &mut Burst, packet: Descriptor) {
+        for at in 0..if self.plain == 0 { self.inside } else { 0 } {
+            burst.put_aside(at, burst.packets[at], burst.places[at]);
+        }
+        burst.packets[self.plain] = packet;
+        self.plain += 1;
+    }
+}
+
 impl Intake {
     /// Finds where packets that came by a port which takes service headers enter. Those that have one follow
     /// behind the others, each in their order.
     #[inline(never)]
     pub(crate) fn decap(&mut self, view: &View, ledger: &mut Ledger, own: [u8; 6], burst: &mut Burst) {
-        let (mut plain, mut count) = (0, 0);
-        let all = burst.count;
-        let own = Own { address: own, senders: view.plan.senders(burst.from.port()) };
-        for at in 0..all {
-            let packet = burst.packets[at];
-            match self.open(view, ledger, own, burst, packet) {
-                Ok(Found::Nothing) => {
-                    burst.packets[plain] = packet;
-                    plain += 1;
-                }
-                Ok(Found::Inside(inside, place)) => {
-                    burst.put_aside(count, inside, place);
-                    count += 1;
-                }
-                Err(reason) => ledger.turn_away(burst.region, reason, packet),
-            }
+        let own = Own::new(own, view.plan.senders(burst.from.port()));
+        let mut sorted = Sorted::default();
+        loop {
+            let store = ledger.store(burst.region);
+            let (region, holders) = (store.stack.region(), &store.holders);
+            let (from, at) = (burst.from, (view.now.0 >> TICK_SHIFT) as u32);
+            let came = Came { view, region, holders, own, from, at };
+            let Err((reason, packet)) = self.sort(came, burst, &mut sorted) else { break };
+            ledger.turn_away(burst.region, reason, packet);
         }
-        burst.count = plain;
+        let Sorted { plain, inside, .. } = sorted;
         if plain > 0 {
+            burst.count = plain;
             self.classify_all(view, ledger, burst);
+            let classified = burst.count;
+            burst.append(inside);
+            return note(ledger, burst, classified);
         }
-        let classified = burst.count;
-        burst.append(count);
-        ledger.passed(
-            Station::Classify,
-            At::Nowhere,
-            burst.region,
-            &burst.packets[classified..burst.count],
-            &burst.places[classified..burst.count],
-        );
+        burst.count = inside;
+        burst.see_places();
+        note(ledger, burst, 0);
     }
 
-    /// Looks for a service header, and enters the frame behind it.
-    #[inline]
-    fn open(
+    /// Goes on through a burst. Returns at a packet that is to be turned away, with the reason.
+    #[inline(always)]
+    fn sort(
         &self,
-        view: &View,
-        ledger: &Ledger,
-        own: Own,
-        burst: &Burst,
-        packet: Descriptor,
-    ) -> Result<Found, DropReason> {
-        let store = ledger.store(burst.region);
-        let region = store.stack.region();
-        let mut head = [0; HEAD_BYTES];
-        let copied = region.read(packet, &mut head);
-        if !own.has(&head, copied)? {
+        came: Came<'_>,
+        burst: &mut Burst,
+        sorted: &mut Sorted,
+    ) -> Result<(), (DropReason, Descriptor)> {
+        let mut memo = Memo::default();
+        for at in sorted.seen..burst.count.min(BURST) {
+            let packet = burst.packets[at];
+            sorted.seen = at + 1;
+            let found = self.open(&came, &mut memo, packet).map_err(|reason| (reason, packet))?;
+            sorted.add(burst, packet, found);
+        }
+        Ok(())
+    }
+
+    /// Looks for a service header, and enters the frame behind it. Nearly all headers are plain: they are read
+    /// where they lie, each byte of them with one load.
+    #[inline(always)]
+    fn open(&self, came: &Came<'_>, memo: &mut Memo, packet: Descriptor) -> Result<Found, DropReason> {
+        let head = came.region.head(packet, HEAD_BYTES);
+        let is_whole = packet.length() as usize >= HEAD_BYTES + ethernet::HEADER_LENGTH;
+        if !is_whole || came.region.geometry().is_long(packet.index()) {
+            return self.open_any(came, memo, packet);
+        }
+        let Some((base, path)) = nsh::plain(head.word(PLAIN_BASE)) else {
+            return self.open_any(came, memo, packet);
+        };
+        if !came.own.has(Outer::read(|at| head.word(at)))? {
             return Ok(Found::Nothing);
         }
-        if region.geometry().is_long(packet.index()) {
+        let base = base.forwarded().ok_or(DropReason::NshTtl)?;
+        let metadata = Metadata::Context(PLAIN_CONTEXT.map(|at| head.word(at)));
+        let inside =
+            packet.with_extent(packet.offset() + HEAD_BYTES as u32, packet.length() - HEAD_BYTES as u32);
+        self.enter(came, memo, Service { base, path, metadata }, |_| Ok(inside))
+    }
+
+    /// Does the same for a frame that may be anything, from a copy of its first bytes.
+    #[cold]
+    fn open_any(&self, came: &Came<'_>, memo: &mut Memo, packet: Descriptor) -> Result<Found, DropReason> {
+        let mut head = [0; LONG_HEAD_BYTES];
+        let copied = came.region.read(packet, &mut head);
+        // What is no part of the frame is 0, and no such EtherType ends in that.
+        let outer = Outer::read(|at| head[at..].first_chunk().map_or(0, |word| u64::from_be_bytes(*word)));
+        if !came.own.has(outer)? {
+            return Ok(Found::Nothing);
+        }
+        if came.region.geometry().is_long(packet.index()) {
             // What is left to do on it counts from where it lies.
             return Err(DropReason::LongFrame);
         }
-        let outer = Outer { own, packet, head: &head };
-        match Header::new(&head[ethernet::HEADER_LENGTH..copied]) {
-            Err(HeaderError::Truncated) if packet.length() as usize > copied => {
-                self.enter_long(view, ledger, burst, outer)
-            }
-            header => self.enter(view, ledger, burst, outer, header),
-        }
-    }
-
-    /// Enters the frame behind a service header that is longer than those of MD type 1.
-    #[cold]
-    fn enter_long(
-        &self,
-        view: &View,
-        ledger: &Ledger,
-        burst: &Burst,
-        outer: Outer<'_>,
-    ) -> Result<Found, DropReason> {
-        let mut long = [0; LONG_HEAD_BYTES];
-        let copied = ledger.store(burst.region).stack.region().read(outer.packet, &mut long);
-        let header = Header::new(&long[ethernet::HEADER_LENGTH..copied]);
-        self.enter(view, ledger, burst, outer, header)
-    }
-
-    /// Enters the frame behind a service header.
-    #[inline(always)]
-    fn enter(
-        &self,
-        view: &View,
-        ledger: &Ledger,
-        burst: &Burst,
-        outer: Outer<'_>,
-        header: Result<Header<&[u8]>, HeaderError>,
-    ) -> Result<Found, DropReason> {
-        let Outer { own, packet, head } = outer;
-        let store = ledger.store(burst.region);
-        let region = store.stack.region();
-        let header = header.map_err(|error| match error {
+        let header = Header::new(&head[PLAIN_BASE..copied]).map_err(|error| match error {
             HeaderError::Version(_) => DropReason::NshVersion,
             _ => DropReason::NshMalformed,
         })?;
         // RFC 8300 §2.2: "Each SFF involved in forwarding an NSH packet MUST decrement the TTL value by 1
         // prior to NSH forwarding lookup."
         let base = header.base().forwarded().ok_or(DropReason::NshTtl)?;
-        let entrance = view.plan.entrance_by(header.service_path(), own.is_link())?;
-        let aim = aim_of(view, own, entrance, &header);
-        if own.is_link() && goes_back(view, entrance, aim, burst.from.port()) {
+        let metadata = match header.context() {
+            Some(context) => Metadata::Context(context.to_words()),
+            None => Metadata::Options(header.metadata()),
+        };
+        let service = Service { base, path: header.service_path(), metadata };
+        self.enter(came, memo, service, |base| strip(came.region, packet, base, &head))
+    }
+
+    /// Enters the frame behind a service header; `strip` takes off what is in front of it.
+    #[inline(always)]
+    fn enter(
+        &self,
+        came: &Came<'_>,
+        memo: &mut Memo,
+        service: Service<'_>,
+        strip: impl FnOnce(Base) -> Result<Descriptor, DropReason>,
+    ) -> Result<Found, DropReason> {
+        let Came { view, own, from, .. } = *came;
+        let entrance = memo.entrance(view, own, service.path)?;
+        let context = match service.metadata {
+            Metadata::Context(words) => Some(Context::from_words(words)),
+            Metadata::Options(_) => None,
+        };
+        let aim = if own.is_link { aim_of(view, entrance, context) } else { Aim::Nobody };
+        if own.is_link && goes_back(view, entrance, aim, from.port()) {
             return Err(DropReason::NoWay);
         }
-        let inside = strip(region, packet, base, head)?;
-        let of_frame = spread_inside(region, inside, &self.seeds, burst.from.port())?;
-        let said = header.context().map(|context| context.flow_hash).filter(|hash| *hash != 0);
-        let (flow, at) = (said.unwrap_or(of_frame), (view.now.0 >> TICK_SHIFT) as u32);
-        store.holders.set_arrival(packet.index(), Arrival { flow, at });
-        let mut context = [0; CONTEXT_LENGTH];
-        let metadata = aim.kept(header.metadata(), &mut context);
-        store.holders.extras.clock.set(packet.index(), 0);
-        store.holders.extras.service.set(packet.index(), base, metadata);
-        Ok(Found::Inside(inside, aim.place(burst.from.entering(entrance))))
+        let inside = strip(service.base)?;
+        let of_frame = spread_inside(came.region, inside, &self.seeds, from.port())?;
+        let said = context.map(|context| context.flow_hash).filter(|hash| *hash != 0);
+        let (flow, index) = (said.unwrap_or(of_frame), inside.index());
+        came.holders.set_arrival(index, Arrival { flow, at: came.at });
+        let extras = &came.holders.extras;
+        extras.clock.set(index, 0);
+        match service.metadata {
+            Metadata::Context(words) => extras.service.set_plain(index, service.base, aim.kept(words)),
+            Metadata::Options(options) => extras.service.set(index, service.base, options),
+        }
+        Ok(Found::Inside(inside, aim.place(from.entering(entrance))))
+    }
+}
+
+/// Tells the station's observers of the packets from one on.
+fn note(ledger: &mut Ledger, burst: &Burst, from: usize) {
+    let (packets, places) = (&burst.packets[from..burst.count], &burst.places[from..burst.count]);
+    ledger.passed(Station::Classify, At::Nowhere, burst.region, packets, places);
+}
+
+/// Where the last service path led: packets of one path come behind each other.
+#[derive(Default)]
+struct Memo {
+    known: Option<(ServicePath, Entrance)>,
+}
+
+impl Memo {
+    /// Returns where packets of a path enter.
+    #[inline(always)]
+    fn entrance(&mut self, view: &View, own: Own, path: ServicePath) -> Result<Entrance, DropReason> {
+        if let Some((known, entrance)) = self.known
+            && known == path
+        {
+            return Ok(entrance);
+        }
+        let entrance = view.plan.entrance_by(path, own.is_link)?;
+        self.known = Some((path, entrance));
+        Ok(entrance)
     }
 }
 
@@ -219,24 +340,19 @@ impl Aim {
         if self == Self::Here { place.steered() } else { place }
     }
 
-    /// Returns what stands behind a service path header, as it is kept: what it says of this stage is nothing
-    /// for the next ones.
-    #[inline]
-    fn kept<'m>(self, metadata: &'m [u8], context: &'m mut [u8; CONTEXT_LENGTH]) -> &'m [u8] {
-        match aimed(metadata, 0).filter(|_| self == Self::Here) {
-            Some(unaimed) => {
-                *context = unaimed;
-                context
-            }
-            None => metadata,
+    /// Returns a context as it is kept: what it says of this stage is nothing for the next ones.
+    #[inline(always)]
+    const fn kept(self, context: ContextWords) -> ContextWords {
+        match self {
+            Self::Here => nsh::with_target(context, 0),
+            Self::Nobody | Self::Node(_) => context,
         }
     }
 }
 
-/// Returns whom a header names for a stage that several nodes serve.
+/// Returns whom a header that came by a link names for a stage that several nodes serve.
 #[inline]
-fn aim_of(view: &View, from: Own, entrance: Entrance, header: &Header<&[u8]>) -> Aim {
-    let context = header.context().filter(|_| from.is_link());
+fn aim_of(view: &View, entrance: Entrance, context: Option<Context>) -> Aim {
     let Some(target) = context.and_then(|context| NodeId::of_number(context.target)) else {
         return Aim::Nobody;
     };
@@ -265,7 +381,7 @@ fn strip(
     region: &Region,
     packet: Descriptor,
     base: Base,
-    head: &[u8; HEAD_BYTES],
+    head: &[u8; LONG_HEAD_BYTES],
 ) -> Result<Descriptor, DropReason> {
     // RFC 8300 §2.2: who knows no maintenance "SHOULD discard packets with O bit set".
     let protocol = if base.is_oam() { None } else { Some(base.next_protocol()) };
@@ -294,7 +410,7 @@ fn strip(
 
 /// Returns the bits that choose an instance for a frame that had a service header: as if it had come by the
 /// port without one.
-#[inline]
+#[inline(always)]
 fn spread_inside(
     region: &Region,
     inside: Descriptor,

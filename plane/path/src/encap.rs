@@ -7,7 +7,7 @@
 use headgate_shm::{Descriptor, Region};
 use headgate_units::Ticks;
 use headgate_wire::flow_key;
-use headgate_wire::nsh::{self, Base, Context, ServicePath};
+use headgate_wire::nsh::{self, Base, Context, ContextWords, LENGTH_MAX, ServicePath, next_protocol};
 
 use crate::holders::{Holders, TICK_SHIFT, UNKNOWN_ARRIVAL};
 
@@ -39,37 +39,90 @@ pub(crate) struct Service {
     pub target: u16,
 }
 
-/// Writes the service header of a packet that leaves with this path and index. Returns its length.
-#[inline]
-pub(crate) fn write_header(
-    Service { path, ingress, egress, target }: Service,
-    holders: &Holders,
-    region: &Region,
-    packet: Descriptor,
-    clock: Micros,
-    bytes: &mut [u8; nsh::LENGTH_MAX],
-) -> usize {
-    if let Some(length) = holders.extras.service.write(packet.index(), path, target, bytes) {
-        return length;
-    }
-    let mut head = [0; flow_key::HEADER_BYTES];
-    let copied = region.read(packet, &mut head);
-    let context = Context {
-        flow_hash: nsh::flow_hash(&head[..copied], packet.length() as usize),
-        ingress,
-        egress,
-        time_us: clock.at_arrival(holders.arrival(packet.index()).at),
-        target,
-        digest: 0,
-    };
-    let rest = nsh::write(Base::of_type_1(), path, &context.to_bytes(), bytes).map_or(0, |rest| rest.len());
-    nsh::LENGTH_MAX - rest
+/// Service header of a packet that leaves.
+#[derive(Clone, Copy)]
+pub(crate) enum Outgoing {
+    /// One of MD type 1, as nearly all are: made of values, to be stored where it belongs.
+    Plain { fixed: u64, context: ContextWords },
+    /// One of MD type 2, with the base header that it came with.
+    Long { base: Base, path: ServicePath },
 }
 
-/// Returns a context with another target; `None` where it is none.
-#[inline]
-pub(crate) fn aimed(metadata: &[u8], target: u16) -> Option<[u8; nsh::CONTEXT_LENGTH]> {
-    let mut context: [u8; nsh::CONTEXT_LENGTH] = metadata.try_into().ok()?;
-    context[nsh::TARGET_AT..nsh::TARGET_AT + 2].copy_from_slice(&target.to_be_bytes());
-    Some(context)
+impl Outgoing {
+    /// Returns the header of a packet that leaves with this path and index.
+    #[inline(always)]
+    pub fn of(
+        service: Service,
+        holders: &Holders,
+        region: &Region,
+        packet: Descriptor,
+        clock: Micros,
+    ) -> Self {
+        let Service { path, ingress, egress, target } = service;
+        match holders.extras.service.plain(packet.index()) {
+            Some((base, context)) if target == 0 => Self::plain(base, path, context),
+            Some((base, context)) => Self::plain(base, path, nsh::with_target(context, target)),
+            None => match holders.extras.service.get(packet.index()) {
+                Some(header) => Self::Long { base: header.base, path },
+                None => {
+                    let flow_hash = hash_of(region, packet);
+                    let time_us = clock.at_arrival(holders.arrival(packet.index()).at);
+                    let context = Context { flow_hash, ingress, egress, time_us, target, digest: 0 };
+                    Self::plain(Base::of_type_1(), path, context.to_words())
+                }
+            },
+        }
+    }
+
+    #[inline(always)]
+    fn plain(base: Base, path: ServicePath, context: ContextWords) -> Self {
+        let base = base.with_next_protocol(next_protocol::ETHERNET);
+        Self::Plain { fixed: u64::from(base.bits()) << 32 | u64::from(path.bits()), context }
+    }
+
+    /// Returns its bytes.
+    #[inline(always)]
+    pub const fn length(&self) -> usize {
+        match self {
+            Self::Plain { .. } => nsh::LENGTH_OF_TYPE_1,
+            Self::Long { base, .. } => base.length(),
+        }
+    }
+
+    /// Writes it into a packet's buffer.
+    #[inline(always)]
+    pub fn write(self, holders: &Holders, region: &Region, index: u32, offset: u32) {
+        match self {
+            Self::Plain { fixed, context: [first, second] } => {
+                for (place, word) in [fixed, first, second].into_iter().enumerate() {
+                    region.write(index, offset + (place * size_of::<u64>()) as u32, &word.to_be_bytes());
+                }
+            }
+            Self::Long { path, .. } => write_long(path, holders, region, index, offset),
+        }
+    }
+}
+
+#[cold]
+fn write_long(path: ServicePath, holders: &Holders, region: &Region, index: u32, offset: u32) {
+    let Some(header) = holders.extras.service.get(index) else { return };
+    let mut bytes = [0; LENGTH_MAX];
+    let base = header.base.with_next_protocol(next_protocol::ETHERNET);
+    let rest = nsh::write(base, path, header.metadata(), &mut bytes).map_or(0, |rest| rest.len());
+    region.write(index, offset, &bytes[..LENGTH_MAX - rest]);
+}
+
+/// Returns the hash of a packet's flow that both directions share.
+#[inline(always)]
+fn hash_of(region: &Region, packet: Descriptor) -> u32 {
+    let head = region.head(packet, flow_key::PLAIN_BYTES);
+    let plain = nsh::plain_flow_hash(|at| head.word(at), packet.length() as usize);
+    plain.unwrap_or_else(|| hash_of_any(region, packet))
+}
+
+#[cold]
+fn hash_of_any(region: &Region, packet: Descriptor) -> u32 {
+    let mut head = [0; flow_key::HEADER_BYTES];
+    let copied = region.read(packet, &mut head);
+    nsh::flow_hash(&head[..copied], packet.length() as usize)
 }

@@ -10,8 +10,8 @@ use headgate_wire::nsh;
 
 use crate::burst::Run;
 use crate::drop::DropReason;
-use crate::encap::{Micros, Service, write_header};
-use crate::holders::Place;
+use crate::encap::{Micros, Outgoing, Service};
+use crate::holders::{Holders, Place};
 use crate::ledger::Ledger;
 use crate::plan::{Across, ChainPath, Hop, Inner, Plan, Tunnel};
 use crate::view::View;
@@ -61,7 +61,7 @@ fn put_in_front(
     run: &mut Run,
     service_of: impl Fn(Place) -> Option<Service>,
 ) -> usize {
-    let (mut kept, mut service) = (0, [0; nsh::LENGTH_MAX]);
+    let (mut kept, outer) = (0, tunnel.header.as_slice());
     for at in 0..run.len() {
         let (packet, place) = (run.packets[at], run.places[at]);
         let path = service_of(place);
@@ -72,33 +72,45 @@ fn put_in_front(
         }
         let store = ledger.store(run.region);
         let (holders, region) = (&store.holders, store.stack.region());
-        let inner = path.map_or(0, |path| write_header(path, holders, region, packet, clock, &mut service));
-        let length = (tunnel.header.len() + inner) as u32;
+        let service = path.map(|path| Outgoing::of(path, holders, region, packet, clock));
+        let length = (outer.len() + service.as_ref().map_or(0, Outgoing::length)) as u32;
         if packet.offset() < length || packet.length() + length > FRAME_BYTES_MAX {
             ledger.end(place.chain(), run.region, DropReason::NoHeadroom, &[packet]);
             continue;
         }
         let (offset, whole) = (packet.offset() - length, packet.length() + length);
-        write_front(region, packet.index(), offset, &tunnel.header, &service[..inner]);
+        write_front((region, holders), packet.index(), offset, outer, service);
         (run.packets[kept], run.places[kept]) = (packet.with_extent(offset, whole), place);
         kept += 1;
     }
     kept
 }
 
-/// Writes the header of a tunnel and a service header behind it.
+/// Writes the outer headers of a tunnel and a service header where a packet begins. Most are Ethernet's and one
+/// of MD type 1, made of words.
 #[inline(always)]
-fn write_front(region: &Region, index: u32, offset: u32, link: &[u8], service: &[u8]) {
+fn write_front(
+    (region, holders): (&Region, &Holders),
+    index: u32,
+    offset: u32,
+    outer: &[u8],
+    service: Option<Outgoing>,
+) {
     const LINK: usize = ethernet::HEADER_LENGTH;
-    if link.len() == LINK && service.len() == nsh::LENGTH_OF_TYPE_1 {
-        // As most are, and of a length that is known: two stores.
-        let mut front = [0; LINK + nsh::LENGTH_OF_TYPE_1];
-        front[..LINK].copy_from_slice(link);
-        front[LINK..].copy_from_slice(service);
-        return region.write(index, offset, &front);
+    if let (Some(Outgoing::Plain { fixed, context }), Ok(link)) = (service, outer.try_into()) {
+        let link: &[u8; LINK] = link;
+        let mut front = region.front(index, offset, LINK + nsh::LENGTH_OF_TYPE_1);
+        let [first, second] = context;
+        let link = [link.first_chunk(), link.last_chunk()]
+            .map(|word| word.map_or(0, |word| u64::from_be_bytes(*word)));
+        let words =
+            [(0, link[0]), (LINK - 8, link[1]), (LINK, fixed), (LINK + 8, first), (LINK + 16, second)];
+        return words.into_iter().for_each(|(at, word)| front.set(at, word));
     }
-    region.write(index, offset, link);
-    region.write(index, offset + link.len() as u32, service);
+    region.write(index, offset, outer);
+    if let Some(service) = service {
+        service.write(holders, region, index, offset + outer.len() as u32);
+    }
 }
 
 impl Tunnel {

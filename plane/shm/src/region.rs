@@ -46,6 +46,28 @@ impl Head<'_> {
     }
 }
 
+/// Bytes of a buffer that are written word by word.
+#[derive(Debug)]
+pub struct Front<'a> {
+    first: *mut u8,
+    bytes: usize,
+    _region: PhantomData<&'a Region>,
+}
+
+impl Front<'_> {
+    /// Writes 8 bytes from an offset on, the first the highest of a word.
+    ///
+    /// # Panics
+    /// When they are not all of these bytes.
+    #[inline(always)]
+    pub fn set(&mut self, at: usize, word: u64) {
+        assert!(at + size_of::<u64>() <= self.bytes);
+        // SAFETY: the word lies within `bytes`, which lie in one buffer of the mapping that the region keeps;
+        // an untrusted process writing there meanwhile can only spoil its own domain's packets.
+        unsafe { self.first.add(at).cast::<Unaligned>().write(Unaligned(word.to_be())) }
+    }
+}
+
 /// A mapped packet region. Cheap to clone: clones share the mapping.
 #[derive(Clone, Debug)]
 pub struct Region {
@@ -214,6 +236,17 @@ impl Region {
         Head { first, bytes, _region: PhantomData }
     }
 
+    /// Returns so many bytes of a buffer from an offset on, to be written word by word. One check for all
+    /// words.
+    ///
+    /// # Panics
+    /// When they do not lie in the buffer.
+    #[inline(always)]
+    #[must_use]
+    pub fn front(&self, index: u32, offset: u32, bytes: usize) -> Front<'_> {
+        Front { first: self.frame(index, offset, bytes), bytes, _region: PhantomData }
+    }
+
     /// Copies a frame to a buffer of another region, behind that one's headroom; a long one to where it lay,
     /// with what is kept on it.
     ///
@@ -272,6 +305,23 @@ mod tests {
         assert_eq!(got.as_slice(), frame.as_slice());
         assert_eq!(copied.tag(), 7);
         assert_eq!(from.copy_across(descriptor, &small, 0), Err(200));
+    }
+
+    #[test]
+    fn words_are_written_where_they_belong_and_nowhere_else() {
+        let region = Region::create("test", Geometry::new(4, 2048).unwrap(), PagesWanted::Ordinary).unwrap();
+        region.write(2, 99, &[0xee; 30]);
+        let mut front = region.front(2, 100, 28);
+        front.set(0, 0x0102_0304_0506_0708);
+        // Words may overlap.
+        front.set(6, 0x0708_090a_0b0c_0d0e);
+        let mut got = [0; 30];
+        region.read(Descriptor::new(2, 99, 30, 0), &mut got);
+        assert_eq!(got[..16], [0xee, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0xee]);
+        let beyond = std::panic::AssertUnwindSafe(|| region.front(2, 100, 28).set(21, 0));
+        assert!(std::panic::catch_unwind(beyond).is_err());
+        let outside = std::panic::AssertUnwindSafe(|| region.front(2, u32::MAX - 40, 38).set(0, 0));
+        assert!(std::panic::catch_unwind(outside).is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Hash of a flow that both directions share.
 
-use crate::flow_key::{FlowKey4, FlowKeyWide, Fragment, HeaderOffsets, Parsed, parse};
+use crate::flow_key::{FlowKey4, FlowKeyWide, Fragment, HeaderOffsets, Parsed, parse, plain_ipv4};
 
 /// Returns the hash of a frame's flow for [`Context::flow_hash`](super::Context::flow_hash): equal for both
 /// directions, on every machine, and for all fragments of a packet. 0 where the frame is malformed, and else
@@ -13,6 +13,15 @@ pub fn flow_hash(header: &[u8], length: usize) -> u32 {
         Parsed::Malformed(_) | Parsed::NeedMore { .. } => return 0,
     };
     (hash as u32).max(1)
+}
+
+/// Returns the same hash of a frame that [`plain_ipv4`] takes, by the same words of it; `None` for every other
+/// frame.
+#[inline(always)]
+pub fn plain_flow_hash(word: impl Fn(usize) -> u64, length: usize) -> Option<u32> {
+    let key = plain_ipv4(word, length)?;
+    let ports = (u64::from(key.source_port()), u64::from(key.destination_port()));
+    Some((hash_of(key, ports) as u32).max(1))
 }
 
 /// The finalizer of MurmurHash3: every bit of the word changes half of the result's.
@@ -31,7 +40,11 @@ fn mix_ends(one: u64, other: u64, common: u64) -> u64 {
 
 #[inline]
 fn hash_narrow(key: FlowKey4, place: &HeaderOffsets) -> u64 {
-    let (from, to) = ports(key.source_port(), key.destination_port(), place);
+    hash_of(key, ports(key.source_port(), key.destination_port(), place))
+}
+
+#[inline]
+fn hash_of(key: FlowKey4, (from, to): (u64, u64)) -> u64 {
     let end = |address: core::net::Ipv4Addr, port| u64::from(address.to_bits()) << 16 | port;
     mix_ends(end(key.source(), from), end(key.destination(), to), key.protocol().into())
 }

@@ -176,6 +176,29 @@ proptest! {
     }
 
     #[test]
+    fn a_plain_header_is_what_a_view_of_it_says(
+        mut bytes in vec(any::<u8>(), LENGTH_OF_TYPE_1),
+        kind in 0..3u8,
+        noise in (any::<u8>(), 0..16u8, any::<u8>()),
+    ) {
+        // Most have the fields of a plain one, but for one at most.
+        let mut base = Base::of_type_1().with_ttl(noise.0).bits() | u32::from(noise.1) << 12;
+        if kind == 0 {
+            base ^= 1 << (noise.2 % 32);
+        }
+        bytes[..4].copy_from_slice(&base.to_be_bytes());
+        let word = u64::from_be_bytes(*bytes.first_chunk().unwrap());
+        let is_plain = |header: &Header<&Vec<u8>>| {
+            let base = header.base();
+            base.md_type() == md_type::FIXED
+                && !base.is_oam()
+                && base.next_protocol() == next_protocol::ETHERNET
+        };
+        let seen = Header::new(&bytes).ok().filter(is_plain);
+        prop_assert_eq!(plain(word), seen.map(|header| (header.base(), header.service_path())));
+    }
+
+    #[test]
     fn a_hash_does_not_depend_on_the_direction(mut frame in vec(any::<u8>(), 60..80)) {
         frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x00]);
         frame[16..18].copy_from_slice(&40u16.to_be_bytes());
@@ -188,6 +211,8 @@ proptest! {
         back[34..36].copy_from_slice(&frame[36..38]);
         back[36..38].copy_from_slice(&frame[34..36]);
         prop_assert_ne!(flow_hash(&frame, frame.len()), 0);
+        let word = |at: usize| frame[at..].first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
+        prop_assert_eq!(plain_flow_hash(word, frame.len()), Some(flow_hash(&frame, frame.len())));
         prop_assert_eq!(flow_hash(&frame, frame.len()), flow_hash(&back, back.len()));
     }
 }

@@ -3,23 +3,50 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use headgate_wire::nsh::{Base, FIXED_LENGTH, LENGTH_MAX, ServicePath, TARGET_AT, md_type, next_protocol};
+use headgate_wire::nsh::{Base, CONTEXT_LENGTH, Context, ContextWords, FIXED_LENGTH, LENGTH_MAX, md_type};
 
 /// Most bytes behind the service path header.
 pub const METADATA_MAX: usize = LENGTH_MAX - FIXED_LENGTH;
 
 const WORD: usize = size_of::<u64>();
-/// The base header, and all that may stand behind the service path header.
-const WORDS: usize = 1 + METADATA_MAX.div_ceil(WORD);
+/// Words behind the service path header in a header of MD type 1.
+const CONTEXT_WORDS: usize = CONTEXT_LENGTH / WORD;
+/// Words of what may stand behind those, in a header of MD type 2.
+const MORE_WORDS: usize = METADATA_MAX.div_ceil(WORD) - CONTEXT_WORDS;
 /// In the first word, above the base header: there is a header.
 const PRESENT: u64 = 1 << u32::BITS;
 
-/// Header of one packet.
-struct Kept([AtomicU64; WORDS]);
+/// Header of one packet, as far as one of MD type 1 goes: what nearly all have lies close together.
+#[repr(align(32))]
+struct Kept {
+    base: AtomicU64,
+    context: [AtomicU64; CONTEXT_WORDS],
+}
+
+/// The rest of a longer one.
+struct More([AtomicU64; MORE_WORDS]);
 
 /// Bytes that the headers of so many buffers take.
 pub(super) const fn bytes_for(buffers: u32) -> usize {
-    buffers as usize * size_of::<Kept>()
+    buffers as usize * (size_of::<Kept>() + size_of::<More>())
+}
+
+impl Kept {
+    fn none() -> Self {
+        Self { base: AtomicU64::new(0), context: [const { AtomicU64::new(0) }; CONTEXT_WORDS] }
+    }
+
+    /// Returns the base header; `None`: there is no header.
+    #[inline(always)]
+    fn base(&self) -> Option<Base> {
+        let first = self.base.load(Ordering::Relaxed);
+        (first & PRESENT != 0).then(|| Base::from_bits(first as u32))
+    }
+
+    #[inline(always)]
+    fn context(&self) -> ContextWords {
+        self.context.each_ref().map(|word| word.load(Ordering::Relaxed))
+    }
 }
 
 /// Service header without its service path header.
@@ -28,7 +55,7 @@ pub struct ServiceHeader {
     /// The base header.
     pub base: Base,
     /// What stands behind the service path header, in the first bytes.
-    metadata: [[u8; WORD]; WORDS - 1],
+    metadata: [u8; METADATA_MAX],
 }
 
 impl ServiceHeader {
@@ -36,7 +63,7 @@ impl ServiceHeader {
     #[inline]
     #[must_use]
     pub fn metadata(&self) -> &[u8] {
-        &self.metadata.as_flattened()[..metadata_length(self.base)]
+        &self.metadata[..metadata_length(self.base)]
     }
 }
 
@@ -47,93 +74,84 @@ const fn metadata_length(base: Base) -> usize {
 
 /// A header for each buffer, or none at all.
 #[derive(Default)]
-pub struct ServiceHeaders(Box<[Kept]>);
+pub struct ServiceHeaders {
+    kept: Box<[Kept]>,
+    more: Box<[More]>,
+}
 
 impl ServiceHeaders {
     pub(super) fn new(buffers: u32, wanted: bool) -> Self {
         let count = if wanted { buffers } else { 0 };
-        Self((0..count).map(|_| Kept([const { AtomicU64::new(0) }; WORDS])).collect())
+        Self {
+            kept: (0..count).map(|_| Kept::none()).collect(),
+            more: (0..count).map(|_| More([const { AtomicU64::new(0) }; MORE_WORDS])).collect(),
+        }
     }
 
     /// Returns the header that the packet in a buffer came with.
     #[inline]
     #[must_use]
     pub fn get(&self, index: u32) -> Option<ServiceHeader> {
-        let Kept(words) = self.0.get(index as usize)?;
-        let first = words[0].load(Ordering::Relaxed);
-        if first & PRESENT == 0 {
-            return None;
-        }
-        let base = Base::from_bits(first as u32);
-        let mut metadata = [[0; WORD]; WORDS - 1];
-        let count = metadata_length(base).div_ceil(WORD);
-        for (to, word) in metadata[..count].iter_mut().zip(&words[1..]) {
-            *to = word.load(Ordering::Relaxed).to_ne_bytes();
-        }
+        let base = self.kept.get(index as usize)?.base()?;
+        let mut metadata = [0; METADATA_MAX];
+        self.read(index, &mut metadata[..metadata_length(base)]);
         Some(ServiceHeader { base, metadata })
     }
 
-    /// Writes the header that the packet in a buffer came with, around an Ethernet frame and with this path.
-    /// `target` is the node that it says is to serve the packet's stage; 0: what it says stays. Returns its
-    /// length; `None` where the packet came without one.
-    #[inline]
-    pub fn write(
-        &self,
-        index: u32,
-        path: ServicePath,
-        target: u16,
-        bytes: &mut [u8; LENGTH_MAX],
-    ) -> Option<usize> {
-        let Kept(words) = self.0.get(index as usize)?;
-        let first = words[0].load(Ordering::Relaxed);
-        if first & PRESENT == 0 {
-            return None;
+    /// Copies so many bytes of what stands behind a service path header. No byte is read of more than there
+    /// are: those behind are of a packet before.
+    fn read(&self, index: u32, into: &mut [u8]) {
+        let (Kept { context, .. }, More(more)) = (&self.kept[index as usize], &self.more[index as usize]);
+        for (to, word) in into.chunks_mut(WORD).zip(context.iter().chain(more)) {
+            to.copy_from_slice(&word.load(Ordering::Relaxed).to_be_bytes()[..to.len()]);
         }
-        let base = Base::from_bits(first as u32).with_next_protocol(next_protocol::ETHERNET);
-        let metadata = metadata_length(base);
-        bytes[..4].copy_from_slice(&base.bits().to_be_bytes());
-        bytes[4..FIXED_LENGTH].copy_from_slice(&path.bits().to_be_bytes());
-        // No byte is read of more than there are: those behind are of a packet before.
-        for (to, word) in bytes[FIXED_LENGTH..][..metadata].chunks_mut(WORD).zip(&words[1..]) {
-            to.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes()[..to.len()]);
-        }
-        if target != 0 && base.md_type() == md_type::FIXED {
-            bytes[FIXED_LENGTH + TARGET_AT..][..2].copy_from_slice(&target.to_be_bytes());
-        }
-        Some(FIXED_LENGTH + metadata)
+    }
+
+    /// Returns base header and context of the packet in a buffer that came with a header of MD type 1; `None`
+    /// where it came with none or another.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn plain(&self, index: u32) -> Option<(Base, ContextWords)> {
+        let kept = self.kept.get(index as usize)?;
+        let base = kept.base().filter(|base| base.md_type() == md_type::FIXED)?;
+        Some((base, kept.context()))
     }
 
     /// Returns the node that the header says is to serve the packet's stage; 0: it says none.
     #[inline]
     #[must_use]
     pub fn target(&self, index: u32) -> u16 {
-        let Some(Kept(words)) = self.0.get(index as usize) else { return 0 };
-        let first = words[0].load(Ordering::Relaxed);
-        if first & PRESENT == 0 || Base::from_bits(first as u32).md_type() != md_type::FIXED {
-            return 0;
+        self.plain(index).map_or(0, |(_, words)| Context::from_words(words).target)
+    }
+
+    /// Sets it to one of MD type 1. Does nothing where there is no room for any.
+    #[inline(always)]
+    pub(crate) fn set_plain(&self, index: u32, base: Base, context: ContextWords) {
+        let Some(kept) = self.kept.get(index as usize) else { return };
+        kept.base.store(u64::from(base.bits()) | PRESENT, Ordering::Relaxed);
+        for (word, value) in kept.context.iter().zip(context) {
+            word.store(value, Ordering::Relaxed);
         }
-        let bytes = words[1 + TARGET_AT / WORD].load(Ordering::Relaxed).to_ne_bytes();
-        u16::from_be_bytes([bytes[TARGET_AT % WORD], bytes[TARGET_AT % WORD + 1]])
     }
 
     /// Sets it. `metadata` is as long as the base header says. Does nothing where there is no room for any.
-    #[inline]
     pub fn set(&self, index: u32, base: Base, metadata: &[u8]) {
         debug_assert_eq!(metadata.len(), metadata_length(base));
-        let Some(Kept(words)) = self.0.get(index as usize) else { return };
-        words[0].store(u64::from(base.bits()) | PRESENT, Ordering::Relaxed);
-        for (word, bytes) in words[1..].iter().zip(metadata.chunks(WORD)) {
+        let Some(Kept { base: kept, context }) = self.kept.get(index as usize) else { return };
+        kept.store(u64::from(base.bits()) | PRESENT, Ordering::Relaxed);
+        let More(more) = &self.more[index as usize];
+        for (word, bytes) in context.iter().chain(more).zip(metadata.chunks(WORD)) {
             let mut whole = [0; WORD];
             whole[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+            word.store(u64::from_be_bytes(whole), Ordering::Relaxed);
         }
     }
 
     /// Forgets it.
     #[inline]
     pub fn clear(&self, index: u32) {
-        if let Some(Kept(words)) = self.0.get(index as usize) {
-            words[0].store(0, Ordering::Relaxed);
+        if let Some(kept) = self.kept.get(index as usize) {
+            kept.base.store(0, Ordering::Relaxed);
         }
     }
 
@@ -147,11 +165,9 @@ impl ServiceHeaders {
 
 #[cfg(test)]
 mod tests {
-    use headgate_wire::nsh::{self, Context, Header, LENGTH_OF_TYPE_1};
+    use headgate_wire::nsh::Context;
 
     use super::*;
-
-    const PATH: ServicePath = ServicePath { path: 0x0a0b0c, index: 254 };
 
     #[test]
     fn headers_of_every_length_come_out_as_they_went_in() {
@@ -163,35 +179,27 @@ mod tests {
             headers.set(3, base, &metadata);
             let kept = headers.get(3).unwrap();
             assert_eq!((kept.base, kept.metadata()), (base, metadata.as_slice()));
-            let (mut expected, mut written) = ([0; LENGTH_MAX], [0; LENGTH_MAX]);
-            let rest = nsh::write(base.with_next_protocol(3), PATH, &metadata, &mut expected).unwrap().len();
-            assert_eq!(headers.write(3, PATH, 9, &mut written), Some(LENGTH_MAX - rest));
-            assert_eq!(written, expected, "{words} words");
+            assert_eq!(headers.plain(3), None, "{words} words");
             headers.copy_from(0, &headers, 3);
             assert_eq!(headers.get(0).unwrap().metadata(), metadata);
         }
         headers.clear(3);
         headers.copy_from(0, &headers, 3);
         assert!(headers.get(3).is_none() && headers.get(0).is_none() && headers.get(1).is_none());
-        assert_eq!(headers.write(3, PATH, 9, &mut [0; LENGTH_MAX]), None);
     }
 
     #[test]
     fn a_target_is_read_from_a_context_alone() {
         let headers = ServiceHeaders::new(2, true);
-        let context = Context { target: 0x0102, ..Context::default() }.to_bytes();
+        let context = Context { target: 0x0102, ..Context::default() };
         assert_eq!(headers.target(1), 0);
-        headers.set(1, Base::of_type_1(), &context);
+        headers.set_plain(1, Base::of_type_1(), context.to_words());
+        assert_eq!(headers.get(1).unwrap().metadata(), context.to_bytes());
         assert_eq!((headers.target(1), headers.target(0), headers.target(7)), (0x0102, 0, 0));
-        let target_of = |wanted| {
-            let mut written = [0; LENGTH_MAX];
-            assert_eq!(headers.write(1, PATH, wanted, &mut written), Some(LENGTH_OF_TYPE_1));
-            Header::new(&written[..LENGTH_OF_TYPE_1]).unwrap().context().unwrap().target
-        };
-        assert_eq!((target_of(0), target_of(0x0304)), (0x0102, 0x0304));
+        assert_eq!(headers.plain(1), Some((Base::of_type_1(), context.to_words())));
         let of_type_2 = Base::from_bits(6 << 16 | 2 << 8 | 3);
-        headers.set(1, of_type_2, &context);
-        assert_eq!(headers.target(1), 0);
+        headers.set(1, of_type_2, &context.to_bytes());
+        assert_eq!((headers.target(1), headers.plain(1)), (0, None));
         headers.clear(1);
         assert_eq!(headers.target(1), 0);
     }
