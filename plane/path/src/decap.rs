@@ -29,7 +29,7 @@ use crate::flows::{Key, Seeds};
 use crate::holders::{Arrival, Entrance, Holders, Place, TICK_SHIFT};
 use crate::intake::Intake;
 use crate::ledger::Ledger;
-use crate::plan::{Hop, NodeId, Senders};
+use crate::plan::{Aim, Hop, NodeId, Outer, Own, Plan};
 use crate::trace::At;
 use crate::view::View;
 
@@ -42,54 +42,6 @@ const ADDRESSES: usize = ethernet::HEADER_LENGTH - 2;
 /// Offsets of the words of a plain service header: base and service path header, and the context.
 const PLAIN_BASE: usize = ethernet::HEADER_LENGTH;
 const PLAIN_CONTEXT: [usize; 2] = [PLAIN_BASE + 8, PLAIN_BASE + 16];
-
-/// What the Ethernet header of a frame says, addresses as numbers.
-#[derive(Clone, Copy)]
-struct Outer {
-    to: u64,
-    from: u64,
-    kind: u16,
-}
-
-impl Outer {
-    /// Reads it by the words at two offsets, the first byte of each its highest.
-    #[inline(always)]
-    fn read(word: impl Fn(usize) -> u64) -> Self {
-        let (first, second) = (word(0), word(8));
-        Self { to: first >> 16, from: (first & 0xffff) << 32 | second >> 32, kind: (second >> 16) as u16 }
-    }
-}
-
-/// A port that takes service headers: its address, and whose it takes.
-#[derive(Clone, Copy)]
-struct Own {
-    address: u64,
-    is_link: bool,
-    /// The neighbour of a link, where it is known.
-    peer: Option<u64>,
-}
-
-impl Own {
-    fn new(address: [u8; 6], senders: Senders) -> Self {
-        let number = |address: [u8; 6]| address.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
-        let peer = match senders {
-            Senders::Neighbour(peer) => Some(number(peer)),
-            Senders::Anybody | Senders::UnknownNeighbour => None,
-        };
-        Self { address: number(address), is_link: senders != Senders::Anybody, peer }
-    }
-
-    /// Returns whether a frame has a service header that is for us. On a link there is nothing else, and from
-    /// the neighbour alone.
-    #[inline(always)]
-    fn has(self, outer: Outer) -> Result<bool, DropReason> {
-        let is_ours = outer.to == self.address && outer.kind == ethertype::NSH;
-        if !self.is_link {
-            return Ok(is_ours);
-        }
-        if is_ours && self.peer == Some(outer.from) { Ok(true) } else { Err(DropReason::NshUnknownPeer) }
-    }
-}
 
 /// Facts that hold for all packets of a burst.
 #[derive(Clone, Copy)]
@@ -210,8 +162,8 @@ impl Intake {
         Ok(())
     }
 
-    /// Looks for a service header, and enters the frame behind it. Nearly all headers are plain: they are read
-    /// where they lie, each byte of them with one load.
+    /// Looks for a service header, and enters the frame behind it. Nearly all headers are plain: they are
+    /// read where they lie, each byte of them with one load.
     #[inline(always)]
     fn open(&self, came: &Came<'_>, memo: &mut Memo, packet: Descriptor) -> Result<Found, DropReason> {
         let head = came.region.head(packet, HEAD_BYTES);
@@ -276,8 +228,8 @@ impl Intake {
             Metadata::Context(words) => Some(Context::from_words(words)),
             Metadata::Options(_) => None,
         };
-        let aim = if own.is_link { aim_of(view, entrance, context) } else { Aim::Nobody };
-        if own.is_link && goes_back(view, entrance, aim, from.port()) {
+        let aim = if own.is_link { aim_of(view.plan, entrance, context) } else { Aim::Nobody };
+        if own.is_link && goes_back(view.plan, entrance, aim, from.port()) {
             return Err(DropReason::NoWay);
         }
         let inside = strip(service.base)?;
@@ -291,7 +243,8 @@ impl Intake {
             Metadata::Context(words) => extras.service.set_plain(index, service.base, aim.kept(words)),
             Metadata::Options(options) => extras.service.set(index, service.base, options),
         }
-        Ok(Found::Inside(inside, aim.place(from.entering(entrance))))
+        let place = from.entering(entrance);
+        Ok(Found::Inside(inside, if aim == Aim::Here { place.steered() } else { place }))
     }
 }
 
@@ -322,43 +275,15 @@ impl Memo {
     }
 }
 
-/// The node that is to serve the stage of a packet which several serve.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Aim {
-    /// The header says none, or one node alone has the stage.
-    Nobody,
-    /// This one.
-    Here,
-    /// Another, which the packet is passed on to.
-    Node(NodeId),
-}
-
-impl Aim {
-    /// Returns the place of a packet that enters.
-    #[inline]
-    fn place(self, place: Place) -> Place {
-        if self == Self::Here { place.steered() } else { place }
-    }
-
-    /// Returns a context as it is kept: what it says of this stage is nothing for the next ones.
-    #[inline(always)]
-    const fn kept(self, context: ContextWords) -> ContextWords {
-        match self {
-            Self::Here => nsh::with_target(context, 0),
-            Self::Nobody | Self::Node(_) => context,
-        }
-    }
-}
-
 /// Returns whom a header that came by a link names for a stage that several nodes serve.
 #[inline]
-fn aim_of(view: &View, entrance: Entrance, context: Option<Context>) -> Aim {
+fn aim_of(plan: &Plan, entrance: Entrance, context: Option<Context>) -> Aim {
     let Some(target) = context.and_then(|context| NodeId::of_number(context.target)) else {
         return Aim::Nobody;
     };
-    let own = view.plan.chains[entrance.chain().index()].as_ref().and_then(|chain| chain.across);
+    let own = plan.chains[entrance.chain().index()].as_ref().and_then(|chain| chain.across);
     let is_own = own.is_some_and(|across| across.ingress == target.number());
-    match view.plan.hop(entrance.chain(), entrance.position()).unpack() {
+    match plan.hop(entrance.chain(), entrance.position()).unpack() {
         Hop::Shared { .. } if !is_own => Aim::Node(target),
         // Whatever it says of a stage of one node is not for the next one.
         _ => Aim::Here,
@@ -367,12 +292,12 @@ fn aim_of(view: &View, entrance: Entrance, context: Option<Context>) -> Aim {
 
 /// Returns whether a packet would leave by the port that it came by, with nothing done to it here.
 #[inline]
-fn goes_back(view: &View, entrance: Entrance, aim: Aim, port: PortId) -> bool {
+fn goes_back(plan: &Plan, entrance: Entrance, aim: Aim, port: PortId) -> bool {
     let hop = match aim {
         Aim::Node(node) => Hop::Node { position: entrance.position(), node },
-        _ => view.plan.hop(entrance.chain(), entrance.position()).unpack(),
+        _ => plan.hop(entrance.chain(), entrance.position()).unpack(),
     };
-    matches!(hop, Hop::Node { .. }) && view.plan.tunnel(hop).is_some_and(|tunnel| tunnel.port == port)
+    matches!(hop, Hop::Node { .. }) && plan.tunnel(hop).is_some_and(|tunnel| tunnel.port == port)
 }
 
 /// Returns the frame behind a service header. One that is no frame but an IP packet gets an Ethernet header,

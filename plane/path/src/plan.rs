@@ -23,6 +23,7 @@ use crate::rules::Rules;
 pub(crate) use hop::PackedHop;
 pub use hop::{Hop, NodeId, ShareId, TunnelId};
 pub use outside::{Across, Inner, Senders, Tunnel};
+pub(crate) use outside::{Aim, Outer, Own};
 pub use paths::ChainPath;
 use paths::Paths;
 pub use shares::{KnownFlows, Server, Share};

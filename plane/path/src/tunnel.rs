@@ -86,8 +86,8 @@ fn put_in_front(
     kept
 }
 
-/// Writes the outer headers of a tunnel and a service header where a packet begins. Most are Ethernet's and one
-/// of MD type 1, made of words.
+/// Writes the outer headers of a tunnel and a service header where a packet begins. Most are Ethernet's and
+/// one of MD type 1, made of words.
 #[inline(always)]
 fn write_front(
     (region, holders): (&Region, &Holders),

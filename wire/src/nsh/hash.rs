@@ -15,8 +15,8 @@ pub fn flow_hash(header: &[u8], length: usize) -> u32 {
     (hash as u32).max(1)
 }
 
-/// Returns the same hash of a frame that [`plain_ipv4`] takes, by the same words of it; `None` for every other
-/// frame.
+/// Returns the same hash of a frame that [`plain_ipv4`] takes, by the same words of it; `None` for every
+/// other frame.
 #[inline(always)]
 pub fn plain_flow_hash(word: impl Fn(usize) -> u64, length: usize) -> Option<u32> {
     let key = plain_ipv4(word, length)?;
