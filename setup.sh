@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 build=(build-essential pkg-config libdpdk-dev libclang-dev)
-test=(iproute2 iputils-ping iperf3 curl nginx-light tshark tcpdump valgrind openvswitch-switch runc dpdk-dev socat shellcheck
+test=(iproute2 iputils-ping iperf3 curl nginx-light tshark tcpdump valgrind openvswitch-switch runc etcd-server dpdk-dev socat shellcheck
     python3-prometheus-client prometheus chromium)
 
 fail() {

@@ -136,6 +136,22 @@ codes! {
     PeerLost: Error,
     /// Slots of a stage that several nodes serve went to other nodes.
     FlowsSteered: Info,
+    /// An NF that several nodes serve gets no new flows here, and ends when those that it has are silent.
+    NfLeaves: Info,
+    /// An NF that was to leave stays: no other node serves it any more.
+    NfStays: Warning,
+    /// The store does not answer: what runs goes on, and nothing starts or ends by need.
+    StoreLost: Error,
+    /// The store answers again.
+    StoreBack: Info,
+    /// The store is as it must not be: another node has this one's name, for example.
+    StoreProblem: Error,
+    /// This node says from now on how many instances may start, and which end.
+    Orchestrates: Info,
+    /// The node has claimed to serve an NF, for the reason said.
+    NfClaimed: Info,
+    /// The node has given up serving an NF.
+    NfReleased: Info,
     /// Another node of a group is active or stands by.
     GroupView: Info,
     /// This node has another part in its group.

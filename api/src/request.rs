@@ -108,6 +108,9 @@ pub enum Request {
         /// The NF, or one of its instances.
         nf: String,
     },
+    /// Say how nodes that share NFs are, what cores cost, and how flows are divided: `ClusterStatus`, or
+    /// null.
+    Cluster,
     /// Lead packets away from an NF's instances, let them finish those they have, and stop them: [`Applied`].
     Drain {
         /// The NF, or one of its instances.

@@ -12,7 +12,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use crate::event::{Event, EventCode, Severity};
-pub use cluster::{BeatStatus, ClusterStatus, NodeStatus, OfferStatus, ServerStatus, SharedStageStatus};
+pub use cluster::{
+    BeatStatus, ClaimStatus, ClusterStatus, NodeStatus, OfferStatus, RangeStatus, ServerStatus,
+    SharedStageStatus, StoreStatus,
+};
 pub use groups::{FailoverStatus, GroupStatus, LaneStatus, RefusedFrames};
 
 /// Name of the chain of packets that no rule claims.

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 mod nodes;
 
-pub use nodes::{ClusterTable, GroupTable, LinkTable, NodeTable, SteeringTable};
+pub use nodes::{ClusterTable, GroupTable, Instances, LinkTable, NodeTable, RangeTable, SteeringTable};
 
 use super::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BUFFERS_MIN, BUFFERS_MOST, CORE_MAX};
 use super::read::{EMPTY, Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
@@ -367,8 +367,9 @@ tables! {
         defaulted r#loop: LoopKind = "notified";
         /// Bursts after which a cooperative NF yields its core, 1 to 65536. Default 16.
         optional yield_after: Whole<1, 65_536>;
-        /// Number of processes that share its load by flow, 1 to 64.
-        defaulted instances: Whole<1, 64> = 1;
+        /// Number of processes that share its load by flow, 1 to 64. With `nodes` each of them has so many;
+        /// or `{ min = 1, max = 2 }`: so many of them have one, by what they are needed, which takes a store.
+        defaulted instances: Instances = 1;
         /// Trust domain whose memory it sees.
         defaulted domain: Name = "default";
         /// While no instance runs: "drop" its packets at the head of their chain, or "bypass" it.

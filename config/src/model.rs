@@ -13,14 +13,15 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::values::{
-    BoxPorts, EtherType, Hugepages, IdleWorker, IoDriver, Mac, Mode, OnFailure, Order, PortRange, Prefix,
-    Protocol, Rate, ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
+    BoxPorts, EtherType, IdleWorker, IoDriver, Mac, Mode, OnFailure, Order, PortRange, Prefix, Protocol,
+    Rate, ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
 };
 
 mod confinement;
 mod faults;
 mod ids;
 mod long;
+mod memory;
 mod nodes;
 mod service;
 mod state;
@@ -29,7 +30,8 @@ pub use confinement::Confinement;
 pub use faults::Faults;
 pub use ids::{ChainId, DomainId, NfId, PortId};
 pub use long::LongFrames;
-pub use nodes::{Across, Bfd, Group, Network, Node, NodeLink, Role, StageAt, Steering};
+pub use memory::{Flows, Memory};
+pub use nodes::{Across, Bfd, Group, Network, Node, NodeLink, NodeRange, Role, StageAt, Steering, Store};
 pub use service::{Service, ServiceAddress};
 pub use state::State;
 
@@ -87,24 +89,6 @@ pub struct Manager {
     pub cores: Vec<u32>,
     /// What they do after a pass without packets.
     pub idle: IdleWorker,
-}
-
-/// Packet memory of every domain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Memory {
-    /// Longest frame that a buffer holds, in bytes.
-    pub buffer_bytes: u32,
-    /// Kind of pages.
-    pub hugepages: Hugepages,
-}
-
-/// The flow table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Flows {
-    /// Flows remembered by all workers together.
-    pub capacity: u32,
-    /// A flow without packets for that long is forgotten, in nanoseconds.
-    pub idle_timeout_ns: u64,
 }
 
 /// Scheduler of shared cores, and handling of overload.
@@ -466,6 +450,9 @@ pub struct Nf {
     pub confinement: Confinement,
     /// State that outlives its processes; `None`: it has none.
     pub state: Option<State>,
+    /// How many of its nodes have its instance, as the store says; `None`: all that it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<NodeRange>,
 }
 
 /// Connection of an NF's instances to packets: how packets come to them and leave them.

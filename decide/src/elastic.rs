@@ -26,9 +26,11 @@
 //!
 //! - [`start`]: what an instance would earn, and which start;
 //! - [`end`]: which end;
-//! - [`place`]: the first ones.
+//! - [`place`]: the first ones;
+//! - [`orchestrate`]: how many may start, and which end: what one node says for all.
 
 pub mod end;
+pub mod orchestrate;
 pub mod place;
 pub mod start;
 

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::control::News;
 use crate::output::Kept;
-use crate::status::EventCode;
+use crate::status::{EventCode, StoreStatus};
 use crate::successor;
 use crate::watch::{self, Session};
 use headgate_api::request::{ANSWER_PATIENCE, CLIENT_PATIENCE, Upgrading, read_line, shaped, write_line};
@@ -43,6 +43,8 @@ pub(crate) enum Asked {
     Event {
         /// Its kind.
         code: EventCode,
+        /// Whom it is about.
+        who: String,
         /// Description, in a sentence.
         what: String,
     },
@@ -50,6 +52,8 @@ pub(crate) enum Asked {
     Alone,
     /// A group of this node has something to say.
     Group(Box<News>),
+    /// The store is as the node's agent saw it.
+    Store(Box<StoreStatus>),
 }
 
 /// Receiving end of the control loop, on which requests arrive.
@@ -131,7 +135,7 @@ impl Handle {
         let wait = move || {
             if let Some(ended) = started.wait() {
                 let what = format!("process {pid}, which was to follow this manager, has ended ({ended})");
-                handle.tell(EventCode::HandOverFailed, what);
+                handle.tell(EventCode::HandOverFailed, "manager", what);
             }
         };
         // Without the thread its end is seen by whoever asked.
@@ -151,9 +155,15 @@ impl Handle {
         let _ = self.send(Asked::Group(Box::new(news)));
     }
 
+    /// Sets what is said of the store.
+    pub fn tell_store(&self, store: StoreStatus) {
+        // A control loop that has ended says nothing any more.
+        let _ = self.send(Asked::Store(Box::new(store)));
+    }
+
     /// Adds an event of the manager's own. One that has ended has no events any more.
-    pub fn tell(&self, code: EventCode, what: String) {
-        let _ = self.send(Asked::Event { code, what });
+    pub fn tell(&self, code: EventCode, who: &str, what: String) {
+        let _ = self.send(Asked::Event { code, who: who.to_owned(), what });
     }
 
     fn send(&self, asked: Asked) -> Result<(), ()> {

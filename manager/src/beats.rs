@@ -57,6 +57,8 @@ pub struct Offered {
     pub kappa: f64,
     /// Time that a packet takes, in nanoseconds; 0: not known.
     pub service_ns: u32,
+    /// Whether it keeps the flows that it has and gets no others.
+    pub leaving: bool,
 }
 
 /// A node that came or was lost, by its place.
@@ -325,6 +327,7 @@ impl Runner {
             instances: one.instances,
             kappa: one.kappa as f32,
             service_ns: one.service_ns,
+            leaving: one.leaving,
         });
         let number = (self.number.incarnation, self.number.sequence);
         // One of more NFs than fit says nothing: the configuration has fewer.
@@ -357,6 +360,6 @@ impl Runner {
 }
 
 fn offered(offer: Offer<'_>) -> Offered {
-    let Offer { nf, instances, kappa, service_ns } = offer;
-    Offered { nf: nf.to_owned(), instances, kappa: kappa.into(), service_ns }
+    let Offer { nf, instances, kappa, service_ns, leaving } = offer;
+    Offered { nf: nf.to_owned(), instances, kappa: kappa.into(), service_ns, leaving }
 }

@@ -402,6 +402,7 @@ impl Control {
         self.tend_delays();
         self.tend_relief();
         self.tend_objectives();
+        self.tend_departures();
         self.tend_change();
         self.tend_coming();
         self.tend_leaving();
@@ -455,8 +456,12 @@ impl Control {
         Woken { heard, passes }
     }
 
-    /// Makes the instances of an NF and starts them, or waits for them to attach.
+    /// Makes the instances of an NF and starts them, or waits for them to attach. One that so many nodes
+    /// serve as it is needed has none before the node has claimed it.
     fn add_instances(&mut self, nf: &Nf) -> Vec<usize> {
+        if nf.range.is_some() {
+            return Vec::new();
+        }
         self.add_some_instances(nf, 0..nf.cores.len())
     }
 

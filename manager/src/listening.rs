@@ -65,7 +65,11 @@ impl Shared {
                 }
                 Err(PlaceError::Taken { .. }) => std::thread::sleep(TRY_EVERY),
                 Err(error) => {
-                    handle.tell(EventCode::HandOverFailed, format!("no command finds this manager: {error}"));
+                    handle.tell(
+                        EventCode::HandOverFailed,
+                        "manager",
+                        format!("no command finds this manager: {error}"),
+                    );
                     return None;
                 }
             }

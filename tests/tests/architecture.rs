@@ -43,10 +43,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("headgate-api", &["headgate-host"]),
     ("headgate-web", &["headgate-api"]),
+    ("headgate-cluster", &["headgate-api", "headgate-config", "headgate-decide"]),
     (
         "headgate-manager",
         &[
             "headgate-api",
+            // The agent is a thread of the daemon's process.
+            "headgate-cluster",
             "headgate-config",
             "headgate-decide",
             "headgate-dpdk",

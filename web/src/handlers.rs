@@ -12,7 +12,7 @@ use headgate_api::configuration::{RulesStatus, RunningConfiguration};
 use headgate_api::explanation::Explanation;
 use headgate_api::logs::Logs;
 use headgate_api::request::{Applied, Request};
-use headgate_api::status::{FlowStatus, NfStatus, Snapshot};
+use headgate_api::status::{ClusterStatus, FlowStatus, NfStatus, Snapshot};
 use headgate_api::told::Told;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -149,6 +149,10 @@ pub async fn configuration(State(site): Shared) -> Outcome {
 
 pub async fn diff(State(site): Shared, Body(file): Body<Configuration>) -> Outcome {
     changed(&site, Request::Diff { name: file.name, text: file.text }).await
+}
+
+pub async fn cluster(State(site): Shared) -> Outcome {
+    Ok(Json(site.manager.ask::<Option<ClusterStatus>>(&Request::Cluster).await?).into_response())
 }
 
 pub async fn rules(State(site): Shared) -> Outcome {

@@ -13,7 +13,8 @@ use headgate_api::explanation::Explanation;
 use headgate_api::logs::Logs;
 use headgate_api::request::Applied;
 use headgate_api::status::{
-    ChainStatus, DropStatus, FlowStatus, GroupStatus, NfStatus, PortStatus, Snapshot, WorkerStatus,
+    ChainStatus, ClusterStatus, DropStatus, FlowStatus, GroupStatus, NfStatus, PortStatus, Snapshot,
+    WorkerStatus,
 };
 use headgate_api::told::Told;
 use headgate_api::watch::Said;
@@ -85,6 +86,12 @@ fn views() -> Vec<Operation> {
         part!("workers", "/v1/workers", "Get the workers", workers: WorkerStatus),
         part!("drops", "/v1/drops", "Get the packets that were dropped, by chain and reason", drops: DropStatus),
         part!("events", "/v1/events", "Get the last events, oldest first", events: Event),
+        Operation::new(
+            ["cluster", "GET", "/v1/cluster", "Get nodes that share NFs, prices, and how flows are divided"],
+            Some("cluster"),
+            json::<Option<ClusterStatus>>(),
+            handle::cluster,
+        ),
         Operation::new(
             ["flows", "GET", "/v1/flows", "Get known flows, most recently used first"],
             Some("flows"),

@@ -1,9 +1,10 @@
 //! Beats: what nodes of a network say of themselves, and pass on of others.
 //!
 //! ```text
-//! datagram   magic "HGB1" (32) | number of records (8) | records
+//! datagram   magic "HGB2" (32) | number of records (8) | records
 //! record     node (name) | incarnation (64) | sequence (32) | number of offers (8) | offers
-//! offer      NF (name) | instances (16) | kappa (32, IEEE 754) | service time, ns (32)
+//! offer      NF (name) | flags (8) | instances (16) | kappa (32, IEEE 754) | service time, ns (32)
+//! flags      1: leaving
 //! name       length (8), 1 to 63 | bytes: letters, digits, `_`, `.`, `-`
 //! ```
 //!
@@ -27,7 +28,9 @@ pub const BYTES_MAX: usize = 1280;
 pub const NAME_BYTES_MAX: usize = 63;
 /// Highest price: above it nothing is told apart any more.
 pub const KAPPA_MAX: f32 = 1e6;
-const MAGIC: [u8; 4] = *b"HGB1";
+const MAGIC: [u8; 4] = *b"HGB2";
+/// Flag of an offer: the node leaves.
+const LEAVING: u8 = 1;
 const HEADER_BYTES: usize = MAGIC.len() + 1;
 
 /// Reason why bytes are no beats.
@@ -73,6 +76,8 @@ pub struct Offer<'b> {
     pub kappa: f32,
     /// Time that a packet takes there, in nanoseconds; 0: not known.
     pub service_ns: u32,
+    /// Whether it keeps the flows that it has and gets no others.
+    pub leaving: bool,
 }
 
 /// What a node says of itself.
@@ -157,13 +162,15 @@ impl<'b> Cursor<'b> {
 
     fn offer(&mut self) -> Result<Offer<'b>, BeatError> {
         let nf = self.name()?;
+        // Other flags are of later versions, and mean nothing here.
+        let [flags] = self.array()?;
         let instances = u16::from_be_bytes(self.array()?);
         let kappa = f32::from_bits(u32::from_be_bytes(self.array()?));
         let service_ns = u32::from_be_bytes(self.array()?);
         if !(0.0..=KAPPA_MAX).contains(&kappa) {
             return Err(BeatError::Price);
         }
-        Ok(Offer { nf, instances, kappa, service_ns })
+        Ok(Offer { nf, instances, kappa, service_ns, leaving: flags & LEAVING != 0 })
     }
 
     fn record(&mut self) -> Result<Record<'b>, BeatError> {
@@ -234,6 +241,7 @@ impl Writer {
         next.put(&[0])?;
         for offer in offers {
             next.name(offer.nf)?;
+            next.put(&[if offer.leaving { LEAVING } else { 0 }])?;
             next.put(&offer.instances.to_be_bytes())?;
             next.put(&offer.kappa.to_bits().to_be_bytes())?;
             next.put(&offer.service_ns.to_be_bytes())?;

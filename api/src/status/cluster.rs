@@ -18,6 +18,60 @@ pub struct ClusterStatus {
     pub stages: Vec<SharedStageStatus>,
     /// Messages by which nodes tell each other what they have.
     pub beats: BeatStatus,
+    /// NFs that so many nodes serve as they are needed, as far as this node may serve them.
+    pub ranges: Vec<RangeStatus>,
+    /// The store where nodes agree who serves; `None`: the file names none.
+    pub store: Option<StoreStatus>,
+}
+
+/// An NF whose `instances` is a range, at this node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RangeStatus {
+    /// The NF.
+    pub nf: String,
+    /// Fewest nodes that serve it.
+    pub min: u32,
+    /// Most nodes that serve it.
+    pub max: u32,
+    /// What it is here: absent, starting, serving, or leaving, with the flows that it has and no others.
+    pub state: String,
+    /// Core of its instance here.
+    pub core: u32,
+    /// Price of that core without a scale.
+    pub price: f64,
+}
+
+/// A store, as this node sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StoreStatus {
+    /// The server that answered last, or is asked next.
+    pub server: String,
+    /// Whether it answers.
+    pub reachable: bool,
+    /// Why it does not, or why this node may not serve.
+    pub problem: Option<String>,
+    /// The node that says how many may start; `None`: there is none at the moment.
+    pub orchestrator: Option<String>,
+    /// Term of that node: higher for each later one.
+    pub term: u64,
+    /// Claims of all nodes to serve NFs.
+    pub claims: Vec<ClaimStatus>,
+}
+
+/// Claim of a node to serve an NF.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClaimStatus {
+    /// The NF.
+    pub nf: String,
+    /// The node.
+    pub node: String,
+    /// claimed: it starts; serving; leaving.
+    pub state: String,
+    /// Why it was claimed, with the numbers.
+    pub why: String,
 }
 
 /// A node.
@@ -50,6 +104,8 @@ pub struct OfferStatus {
     pub price: f64,
     /// Time that a packet takes there, in nanoseconds; `None` where it is not known.
     pub service_time_ns: Option<u64>,
+    /// Whether it keeps the flows that it has and gets no others.
+    pub leaving: bool,
 }
 
 /// Stage of a chain that several nodes serve.
@@ -88,6 +144,10 @@ pub struct ServerStatus {
     pub flows: Option<u64>,
     /// Cost of a packet there in the last period, an idle core on the way being 1.
     pub cost: Option<f64>,
+    /// Packets per second that this node sent there in the last period.
+    pub rate: f64,
+    /// Whether it keeps the flows that it has and gets no others.
+    pub leaving: bool,
 }
 
 /// Messages by which nodes tell each other what they have; those that came and were not heeded, by reason.

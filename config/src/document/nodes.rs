@@ -5,8 +5,25 @@ use crate::limits::CORE_MAX;
 use crate::read::{EMPTY, Field, Keys, Many, Object, Read, key_of, tables};
 use crate::report::{Report, Span};
 use crate::tree::{Node, Value};
-use crate::values::{InterfaceAddress, InterfaceName, Name, Period, SteeringMode, Text, Whole};
-use serde_json::Value as Json;
+use crate::values::{InterfaceAddress, InterfaceName, Name, Period, SteeringMode, StoreAddress, Text, Whole};
+use serde_json::{Value as Json, json};
+
+/// Processes of an NF at each of its nodes, or of how many nodes each has one.
+#[derive(Debug)]
+pub struct Instances(pub u64, pub Option<RangeTable>);
+
+impl Read for Instances {
+    fn read(node: &Node, report: &mut Report) -> Option<Self> {
+        if !matches!(node.value, Value::Table(_)) {
+            return Whole::<1, 64>::read(node, report).map(|count| Self(count.0, None));
+        }
+        RangeTable::read(node, report).map(|range| Self(1, Some(range)))
+    }
+
+    fn schema() -> Json {
+        json!({ "anyOf": [Whole::<1, 64>::schema(), RangeTable::schema()] })
+    }
+}
 
 /// A core of the machine.
 type Core = Whole<0, CORE_MAX>;
@@ -48,8 +65,20 @@ tables! {
 
     /// What nodes have in common outside the file.
     pub struct ClusterTable at "[cluster]" {
-        /// Servers of a store. There is none yet: nodes go by the file alone.
-        optional store: Many<Text>;
+        /// Name of the cluster: its keys in the store begin with /headgate/NAME/. Default: `name` of
+        /// [manager].
+        optional name: Name;
+        /// Servers of a store, etcd from 3.4 on, as `http://ADDRESS:PORT`. Nodes agree there on which of
+        /// them serve an NF whose `instances` is a range; nothing else needs it.
+        optional store: Many<StoreAddress>;
+    }
+
+    /// Fewest and most nodes that serve an NF.
+    pub struct RangeTable at "instances" {
+        /// As many serve it whatever its load, 1 to 64.
+        defaulted min: Whole<1, 64> = 1;
+        /// No more serve it, 1 to 64.
+        required max: Whole<1, 64>;
     }
 
     /// A node: a machine, or a part of one, with a manager of its own. A file with nodes is the same on all

@@ -1,6 +1,6 @@
 //! The part of a configuration that is for several nodes, as one of them sees it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -27,6 +27,27 @@ pub struct Node {
     /// Choice among nodes that share an NF; `None` where none do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steering: Option<Steering>,
+    /// The store where nodes agree on who serves what; `None`: each serves what it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<Store>,
+}
+
+/// A store that nodes share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Store {
+    /// Name of the cluster in it.
+    pub cluster: String,
+    /// Its servers, of which one is asked.
+    pub servers: Vec<SocketAddr>,
+}
+
+/// Fewest and most nodes that have an instance of an NF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct NodeRange {
+    /// Fewest.
+    pub min: u32,
+    /// Most.
+    pub max: u32,
 }
 
 /// Choice among nodes that share an NF.
@@ -75,6 +96,8 @@ impl Network {
 pub struct Across {
     /// Service path identifier by which nodes hand its packets on: the same at all nodes.
     pub path: u32,
+    /// Nodes where packets enter it.
+    pub entries: Vec<String>,
     /// All of its NFs, in order.
     pub stages: Vec<StageAt>,
     /// Node where packets leave.
@@ -99,6 +122,9 @@ pub struct StageAt {
     pub nodes: Vec<String>,
     /// What of a flow stays at one of several nodes.
     pub affinity: Affinity,
+    /// How many of its nodes have an instance, as the store says; `None`: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<NodeRange>,
 }
 
 impl StageAt {

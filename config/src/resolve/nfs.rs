@@ -8,9 +8,11 @@ use headgate_session::message::Loop;
 use serde_json::{Map, Value as Json};
 
 use super::super::codes::Code;
-use super::super::document::{MemberTable, NfTable};
+use super::super::document::{MemberTable, NfTable, RangeTable};
 use super::super::limits::INSTANCES_MAX;
-use super::super::model::{Confinement, Link, Nf, Origin, Policy, Program, Restart, Shipped, State};
+use super::super::model::{
+    Confinement, Link, Nf, NodeRange, Origin, Policy, Program, Restart, Shipped, State,
+};
 use super::super::read::{At, Field};
 use super::super::report::{Span, counted};
 use super::super::suggest;
@@ -441,5 +443,10 @@ fn resolved(
         policy_is_open: table.policy.key.is_none(),
         confinement,
         state,
+        range: table.instances.value().and_then(|instances| instances.1.as_ref()).and_then(range_of),
     })
+}
+
+pub(super) fn range_of(table: &RangeTable) -> Option<NodeRange> {
+    Some(NodeRange { min: table.min.value()?.0 as u32, max: table.max.value()?.0 as u32 })
 }

@@ -1,7 +1,7 @@
 //! Values for links between nodes.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -64,5 +64,34 @@ impl Word for InterfaceAddress {
 
     fn shape() -> Json {
         json!({ "type": "string", "pattern": r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$" })
+    }
+}
+/// Server of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreAddress(pub SocketAddr);
+
+impl Word for StoreAddress {
+    const WHAT: &'static str = "the address of a store";
+
+    fn from_text(text: &str) -> Result<Self, ValueError> {
+        let help = "write it like \"http://10.0.0.10:2379\"";
+        if text.starts_with("https://") {
+            let message = "a store is spoken to without TLS yet";
+            return Err(ValueError::bad(
+                message,
+                "let the store listen with `http` on a network of the nodes' own",
+            ));
+        }
+        let Some(rest) = text.strip_prefix("http://") else {
+            return Err(ValueError::bad(format!("{} is no address of a store", quoted(text)), help));
+        };
+        let address = rest.trim_end_matches('/').parse();
+        address
+            .map(Self)
+            .map_err(|_| ValueError::bad(format!("{} has no IP address and port", quoted(text)), help))
+    }
+
+    fn shape() -> Json {
+        json!({ "type": "string", "pattern": "^http://.+:[0-9]+/?$" })
     }
 }

@@ -1,7 +1,7 @@
 //! `headgate cluster`: nodes that share NFs, as one of them sees it.
 
 use headgate_api::explanation::Explanation;
-use headgate_api::status::{ClusterStatus, Snapshot};
+use headgate_api::status::ClusterStatus;
 use headgate_api::{self as api, Request};
 use serde_json::json;
 
@@ -72,8 +72,8 @@ pub fn run(command: &Command, out: &Output) -> Result<Exit, CommandError> {
 
 /// Returns what a manager says of nodes.
 fn ask(name: &str) -> Result<ClusterStatus, CommandError> {
-    let snapshot: Snapshot = api::call(name, &Request::Snapshot { audit: false })?;
-    snapshot.cluster.ok_or_else(|| {
+    let cluster: Option<ClusterStatus> = api::call(name, &Request::Cluster)?;
+    cluster.ok_or_else(|| {
         let message = format!(
             "manager {name} shares no NF with other nodes: give an [[nf]] several, like `nodes = [\"a\", \"b\"]`"
         );

@@ -6,10 +6,12 @@
 //! away.
 //!
 //! - [`bed`]: namespaces, cables, hosts;
-//! - [`nodes`]: the managers, which are started again when they end.
+//! - [`nodes`]: the managers, which are started again when they end;
+//! - [`store`]: the store that the file names, as servers of the lab's own.
 
 mod bed;
 mod nodes;
+mod store;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,14 +62,17 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     }
     let program = Program::Manager.find()?;
     let name = bed::name_of(&args.file, &parts[0].config);
-    let bed = Bed::make(&name, parts.iter().map(|part| &part.config), &janitor)?;
+    let mut bed = Bed::make(&name, parts.iter().map(|part| &part.config), &janitor)?;
     let stop = Stop::watch(wish, *out)?;
     let mut nodes = Nodes::start(&bed, &program, &args.file, || stop.is_asked())?;
-    out.document_line(&json!({ "lab": name, "nodes": bed.nodes(), "hosts": bed.hosts() }))?;
+    out.document_line(
+        &json!({ "lab": name, "nodes": bed.nodes(), "hosts": bed.hosts(), "store": bed.servers() }),
+    )?;
     out.text(&bed)?;
     out.note("Ctrl-C ends all of it");
     while !stop.wait(END_CHECK_EVERY) {
         nodes.tend(&bed, out)?;
+        bed.tend(out)?;
     }
     out.note("stopping; asked once more it ends at once");
     let exit = nodes.stop(out)?;

@@ -1,7 +1,9 @@
 //! Tables of nodes that share NFs.
 
 use headgate_api::explanation::Explanation;
-use headgate_api::status::{ClusterStatus, NodeStatus, ServerStatus, SharedStageStatus};
+use headgate_api::status::{
+    ClusterStatus, NodeStatus, RangeStatus, ServerStatus, SharedStageStatus, StoreStatus,
+};
 use headgate_decide::spread::SLOTS;
 use headgate_units::text as units;
 use headgate_units::text::harmless;
@@ -16,7 +18,43 @@ pub fn cluster(cluster: &ClusterStatus, paint: Paint) -> String {
     text += &nodes(cluster, paint);
     text.push('\n');
     text += &stages(&cluster.stages, paint);
+    if let Some(told) = &cluster.store {
+        text += &store(told, &cluster.ranges, paint);
+    }
     text + &beats(cluster)
+}
+
+/// Returns how the store is, and who has claimed to serve what.
+fn store(store: &StoreStatus, ranges: &[RangeStatus], paint: Paint) -> String {
+    let state = if store.reachable { "answers" } else { "does not answer" };
+    let by = match &store.orchestrator {
+        Some(node) => format!("{}, term {}", harmless(node), store.term),
+        None => "nobody".to_owned(),
+    };
+    let mut text = format!("\nstore {} {state}; orchestrator: {by}\n", harmless(&store.server));
+    if let Some(problem) = &store.problem {
+        text += &format!("{}\n", harmless(problem));
+    }
+    let here: Vec<String> = ranges
+        .iter()
+        .map(|range| {
+            format!(
+                "{} is {} here, {} to {} serve it",
+                harmless(&range.nf),
+                range.state,
+                range.min,
+                range.max
+            )
+        })
+        .collect();
+    if !here.is_empty() {
+        text += &format!("{}\n", here.join("; "));
+    }
+    let mut table = Table::new(&["nf", "node", "claim", "why"]);
+    for claim in &store.claims {
+        table.row([harmless(&claim.nf), harmless(&claim.node), harmless(&claim.state), harmless(&claim.why)]);
+    }
+    text + "\n" + &table.render(paint)
 }
 
 /// Returns the price of each core.
@@ -63,6 +101,14 @@ pub fn node_state(node: &NodeStatus, own: &str) -> &'static str {
         _ if node.name == own => "this one",
         true => "alive",
         false => "lost",
+    }
+}
+
+fn server_state(server: &ServerStatus) -> &'static str {
+    match (server.alive, server.leaving) {
+        (false, _) => "gone",
+        (true, true) => "leaves",
+        (true, false) => "serves",
     }
 }
 
@@ -115,7 +161,7 @@ fn stages(stages: &[SharedStageStatus], paint: Paint) -> String {
                 first(harmless(&stage.chain)),
                 first(harmless(&stage.nf)),
                 harmless(&server.node),
-                if server.alive { "serves" } else { "gone" }.to_owned(),
+                server_state(server).to_owned(),
                 new_flows(server),
                 server.flows.map_or(String::new(), units::whole),
                 server.cost.map_or(String::new(), |cost| format!("{cost:.2}")),
@@ -144,13 +190,18 @@ fn beats(cluster: &ClusterStatus) -> String {
 #[cfg(test)]
 mod tests {
     use headgate_api::explanation::StageExplanation;
-    use headgate_api::status::{BeatStatus, OfferStatus};
+    use headgate_api::status::{BeatStatus, ClaimStatus, OfferStatus};
 
     use super::*;
 
     fn told() -> ClusterStatus {
-        let offer =
-            |instances, price| OfferStatus { nf: "fw".into(), instances, price, service_time_ns: Some(700) };
+        let offer = |instances, price| OfferStatus {
+            nf: "fw".into(),
+            instances,
+            price,
+            service_time_ns: Some(700),
+            leaving: false,
+        };
         let node = |name: &str, alive, nfs| NodeStatus {
             name: name.into(),
             alive,
@@ -165,6 +216,7 @@ mod tests {
             slots,
             flows: Some(u64::from(slots) * 10),
             cost: (slots > 0).then_some(1.6),
+            ..ServerStatus::default()
         };
         let stage = SharedStageStatus {
             chain: "out".into(),
@@ -186,6 +238,7 @@ mod tests {
             ],
             stages: vec![stage],
             beats: BeatStatus { old: 3, ..BeatStatus::default() },
+            ..ClusterStatus::default()
         }
     }
 
@@ -206,6 +259,36 @@ mod tests {
         }
         let text = prices(&told(), Paint::default());
         assert!(text.contains("50 %") && text.contains("700 ns"), "{text}");
+    }
+
+    #[test]
+    fn a_store_and_its_claims_read_well() {
+        let claim = ClaimStatus {
+            nf: "fw".into(),
+            node: "b".into(),
+            state: "claimed".into(),
+            why: "\u{1b}[2Jit pays".into(),
+        };
+        let store = StoreStatus {
+            server: "10.8.0.1:2379".into(),
+            problem: Some("it is wrong".into()),
+            claims: vec![claim],
+            ..StoreStatus::default()
+        };
+        let range =
+            RangeStatus { nf: "fw".into(), min: 1, max: 3, state: "absent".into(), ..RangeStatus::default() };
+        let text =
+            cluster(&ClusterStatus { store: Some(store), ranges: vec![range], ..told() }, Paint::default());
+        for part in [
+            "store 10.8.0.1:2379 does not answer; orchestrator: nobody",
+            "it is wrong",
+            "fw is absent here, 1 to 3 serve it",
+            "claimed",
+            "it pays",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'), "what lies in a store is harmless");
     }
 
     #[test]

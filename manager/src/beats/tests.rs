@@ -59,6 +59,7 @@ fn start(nodes: &[Namespace; 3], place: usize) -> Beats {
         groups: Vec::new(),
         network: Nodes { nodes: NAMES.map(str::to_owned).into(), links: vec![[0, 1], [1, 2]] },
         steering: Some(Steering { beat_ns: EVERY.0, ..Steering::default() }),
+        store: None,
     };
     let clock = Clock::calibrate();
     nodes[place].run(|| Beats::start(&node, clock, clock.now_ns())).unwrap().unwrap()
@@ -78,7 +79,7 @@ fn said_by(at: &Beats, node: usize, nf: &str) -> Option<Offered> {
 }
 
 fn offer(nf: &str, kappa: f64) -> Offered {
-    Offered { nf: nf.to_owned(), instances: 2, kappa, service_ns: 900 }
+    Offered { nf: nf.to_owned(), instances: 2, kappa, service_ns: 900, leaving: false }
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn send(node: &Namespace, ttl: u32, source: &str, bytes: &[u8]) {
 
 fn said(node: &str, number: (u64, u32)) -> Writer {
     let mut writer = Writer::default();
-    let offer = Offer { nf: "fw", instances: 1, kappa: 0.0, service_ns: 0 };
+    let offer = Offer { nf: "fw", instances: 1, kappa: 0.0, service_ns: 0, leaving: false };
     writer.record(node, number, [offer]).unwrap();
     writer
 }

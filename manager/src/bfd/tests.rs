@@ -58,6 +58,7 @@ impl Bed {
         };
         let node = Node {
             steering: None,
+            store: None,
             name: ["one", "other"][end].to_owned(),
             state: None,
             digest: Digest::default(),

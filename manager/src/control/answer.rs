@@ -27,9 +27,10 @@ impl Control {
                 Asked::Watch { request, reply } => {
                     let _ = reply.send(self.begin_watch(&request));
                 }
-                Asked::Event { code, what } => self.log(code, "manager", what),
+                Asked::Event { code, who, what } => self.log(code, &who, what),
                 Asked::Alone => self.set_up_machine(),
                 Asked::Group(news) => self.on_group_news(*news),
+                Asked::Store(store) => self.steering.store = Some(*store),
             }
         }
     }
@@ -38,6 +39,7 @@ impl Control {
     fn answer(&mut self, request: Request, reply: &Sender<Answer>) -> Option<Answer> {
         match request {
             Request::Snapshot { audit } => Some(answer(&self.snapshot(audit))),
+            Request::Cluster => Some(answer(&self.cluster_status())),
             Request::Flows { most } => Some(answer(&self.flows(most))),
             Request::Explain { packet } => Some(self.explain(&packet).and_then(|told| answer(&told))),
             Request::Logs { nf, .. } => Some(self.no_output_of(&nf)),
@@ -63,17 +65,20 @@ impl Control {
             Request::AddRule { rule, place } => self.add_rule(&rule, place, reply.clone()).err().map(Err),
             Request::DeleteRule { place } => self.delete_rule(place, reply.clone()).err().map(Err),
             Request::Restart { nf } => self.begin_restart(&nf, reply.clone()).err().map(Err),
-            Request::Drain { nf } => self.begin_drain(&nf, reply.clone()).err().map(Err),
+            Request::Drain { nf } => self.begin_departure(&nf, reply.clone()).err().map(Err),
             Request::FailOver { group } => self.hand_group_over(&group, None, reply),
             Request::Migrate { group, to } => self.hand_group_over(&group, Some(&to), reply),
             Request::Warn { within_ms } => Some(self.warn_node(within_ms)),
             Request::Capture(_) | Request::Trace(_) | Request::Observe(_) => Some(Err(needs_a_stream())),
-            Request::Stop => {
-                self.stoppers.push(reply.clone());
-                self.begin_stop();
-                None
-            }
+            Request::Stop => self.stop_for(reply),
         }
+    }
+
+    /// Begins to stop. The end is the answer.
+    fn stop_for(&mut self, reply: &Sender<Answer>) -> Option<Answer> {
+        self.stoppers.push(reply.clone());
+        self.begin_stop();
+        None
     }
 
     /// Makes the settings of the machine that wait until the manager before has undone its own.

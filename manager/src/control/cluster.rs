@@ -4,9 +4,11 @@ use headgate_decide::spread::SLOTS;
 use headgate_path::plan::Share;
 
 use super::Control;
+use super::instance::Instance;
 use super::steering::{Map, owner, server, stage_of};
 use crate::beats::{Beats, Offered};
-use crate::status::{ClusterStatus, NodeStatus, OfferStatus, ServerStatus, SharedStageStatus};
+use crate::config::model::{Nf, NodeRange};
+use crate::status::{ClusterStatus, NodeStatus, OfferStatus, RangeStatus, ServerStatus, SharedStageStatus};
 
 impl Control {
     /// Returns nodes, prices, and how flows are divided; `None` where no NF is shared.
@@ -21,7 +23,31 @@ impl Control {
             nodes: map.places().map(|place| self.node_status(map, place)).collect(),
             stages: shares.filter_map(|share| self.shared_status(map, share)).collect(),
             beats: self.beats.as_ref().map(Beats::status).unwrap_or_default(),
+            ranges: self.config.nfs.iter().filter_map(|nf| self.range_status(nf)).collect(),
+            store: self
+                .config
+                .node
+                .as_ref()?
+                .store
+                .as_ref()
+                .map(|_| self.steering.store.clone().unwrap_or_default()),
         })
+    }
+
+    /// Returns an NF that so many nodes serve as it is needed.
+    fn range_status(&self, nf: &Nf) -> Option<RangeStatus> {
+        let NodeRange { min, max } = nf.range?;
+        let here = |one: &&Instance| one.seat.nf.name == nf.name && !one.is_gone();
+        let state = match self.instances.iter().find(here) {
+            None => "absent",
+            Some(_) if self.steering.departures.contains_key(&nf.name) => "leaving",
+            Some(one) if one.drained => "leaving",
+            Some(one) if one.life.is_in_service() => "serving",
+            Some(_) => "starting",
+        };
+        let core = *nf.cores.first()?;
+        let price = self.steering.kappa(core);
+        Some(RangeStatus { nf: nf.name.clone(), min, max, state: state.to_owned(), core, price })
     }
 
     fn node_status(&self, map: &Map, place: u16) -> NodeStatus {
@@ -59,6 +85,8 @@ impl Control {
                 slots: share.servers.iter().filter(|one| **one == servers[at]).count() as u32,
                 flows: kept.as_ref().map(|kept| kept[at] as u64),
                 cost: known.map(|(_, cost)| *cost).filter(|cost| cost.is_finite()),
+                rate: table.rate_of(owner(places[at])),
+                leaving: known.is_some() && !table.open.contains(&owner(places[at])),
             }
         };
         Some(SharedStageStatus {
@@ -75,7 +103,7 @@ impl Control {
 }
 
 fn offer_status(offer: Offered) -> OfferStatus {
-    let Offered { nf, instances, kappa, service_ns } = offer;
+    let Offered { nf, instances, kappa, service_ns, leaving } = offer;
     let service_time_ns = (service_ns > 0).then_some(u64::from(service_ns));
-    OfferStatus { nf, instances, price: kappa, service_time_ns }
+    OfferStatus { nf, instances, price: kappa, service_time_ns, leaving }
 }

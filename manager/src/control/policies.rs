@@ -6,6 +6,7 @@
 //! - [`granted`]: policies that NFs ask for.
 
 mod delays;
+mod departures;
 mod granted;
 mod objectives;
 mod slices;

@@ -6,16 +6,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use headgate_decide::elastic::Band;
 use headgate_decide::market::local::next_kappa;
 use headgate_decide::routes::Network;
 use headgate_decide::spread::SLOTS;
-use headgate_decide::steer::sharing::{Server as Choice, Sharing};
+use headgate_decide::steer::sharing::{Mode, Rules, Server as Choice, Sharing};
 use headgate_decide::steer::slots::SlotTable;
 use headgate_decide::steer::{NodeId as Node, Owner};
 use headgate_decide::units::{InstanceId, Instant as Moment, Span};
 use headgate_path::plan::{NodeId, Server, Share};
 
-use crate::config::model;
+use crate::config::{SteeringMode, model};
+use crate::status::StoreStatus;
 
 /// Service time that is assumed of an NF which nobody has measured. Our choice: it decides how evenly the
 /// first flows are divided, and nothing once there are packets.
@@ -27,6 +29,8 @@ pub(super) struct Table {
     pub(super) sharing: Sharing,
     /// Servers that were alive at the last pass, with the cost of a packet there.
     pub(super) servers: Vec<(Choice, f64)>,
+    /// Those of them that new flows may go to.
+    pub(super) open: Vec<Owner>,
     /// Packets of each slot at the end of the last period.
     counted: [u64; SLOTS],
     /// Packets per second of each slot in the last period.
@@ -43,6 +47,7 @@ impl Table {
         Self {
             sharing: Sharing::with_table(table),
             servers: Vec::new(),
+            open: Vec::new(),
             counted: std::array::from_fn(|slot| share.known.steered(slot)),
             rates: [0.0; SLOTS],
             moved: 0,
@@ -56,6 +61,12 @@ impl Table {
             let more = counted.saturating_sub(std::mem::replace(&mut self.counted[slot], counted));
             self.rates[slot] = more as f64 / period.as_secs_f64().max(1e-3);
         }
+    }
+
+    /// Returns packets per second of the slots of one node in the last period.
+    pub fn rate_of(&self, owner: Owner) -> f64 {
+        let slots = self.sharing.table().iter().zip(&self.rates);
+        slots.filter(|(of, _)| **of == Some(owner)).map(|(_, rate)| rate).sum()
     }
 
     /// Returns packets per second of all slots in the last period.
@@ -150,6 +161,20 @@ impl Map {
     }
 }
 
+/// Returns what flows are divided by.
+pub(super) fn rules_of(settings: &model::Steering) -> Rules {
+    let part = |percent: u8| f64::from(percent) / 100.0;
+    let band = Band::of_utilisations(part(settings.low), part(settings.high)).unwrap_or_default();
+    let mode = match settings.mode {
+        SteeringMode::Drench => Mode::Drench,
+        SteeringMode::Nearest => Mode::Nearest,
+        SteeringMode::Ecmp => Mode::Ecmp,
+        SteeringMode::LeastLoaded => Mode::LeastLoaded,
+        SteeringMode::Random => Mode::Random,
+    };
+    Rules { mode, off_path: f64::from(settings.off_path) / 100.0, theta: band.theta() }
+}
+
 /// What is remembered of a node's own NFs and of tables.
 #[derive(Default)]
 pub struct Steering {
@@ -168,6 +193,19 @@ pub struct Steering {
     pub(super) began: Moment,
     /// When the clock of known flows ticks.
     pub(super) tick_due: Moment,
+    /// NFs that leave: they keep the flows that they have until these are silent.
+    pub(super) departures: BTreeMap<String, Departure>,
+    /// The store, as the agent saw it last.
+    pub(super) store: Option<StoreStatus>,
+}
+
+/// An NF that leaves this node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    /// Packets that have come for it.
+    pub(super) came: u64,
+    /// Since when none came.
+    pub(super) silent_since: Moment,
 }
 
 impl Steering {

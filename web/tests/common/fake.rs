@@ -84,13 +84,14 @@ impl Fake {
     /// Whether something other than views was asked.
     pub fn was_changed(&self) -> bool {
         let is_view = |asked: &Request| {
-            use Request::{Configuration, Explain, Flows, Logs, Observe, Rules, Snapshot, Trace};
+            use Request::{Cluster, Configuration, Explain, Flows, Logs, Observe, Rules, Snapshot, Trace};
             matches!(
                 asked,
                 Snapshot { .. }
                     | Flows { .. }
                     | Logs { .. }
                     | Explain { .. }
+                    | Cluster
                     | Configuration
                     | Rules
                     | Trace(_)
@@ -187,6 +188,7 @@ fn answer(request: &Request, now: &Snapshot) -> Result<Json, RequestError> {
         Request::Snapshot { audit } => {
             Ok(json!(Snapshot { conserved: audit.then_some(true), ..now.clone() }))
         }
+        Request::Cluster => Ok(json!(now.cluster)),
         Request::Flows { most } => {
             let flow = json!({ "flow": "udp 10.0.0.1:1 > 10.0.1.1:2", "chain": "web", "idle_ns": 7 });
             Ok(vec![flow; 3.min(*most)].into())

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 
 const OFFERS: [Offer<'static>; 2] = [
-    Offer { nf: "fw", instances: 2, kappa: 0.5, service_ns: 700 },
-    Offer { nf: "mon-1", instances: 0, kappa: 0.0, service_ns: 0 },
+    Offer { nf: "fw", instances: 2, kappa: 0.5, service_ns: 700, leaving: false },
+    Offer { nf: "mon-1", instances: 0, kappa: 0.0, service_ns: 0, leaving: true },
 ];
 
 fn datagram() -> Writer {

@@ -12,10 +12,11 @@ use headgate_decide::routes::Network as Graph;
 use super::super::super::codes::Code;
 use super::super::super::digest::of_words;
 use super::super::super::document::{ChainTable, Document, RuleTable};
-use super::super::super::model::{Across, Chain, ChainId, StageAt};
+use super::super::super::model::{Across, Chain, ChainId, NodeRange, StageAt};
 use super::super::super::read::At;
 use super::super::super::report::Span;
 use super::super::super::values::{Affinity, Name};
+use super::super::nfs::range_of;
 use super::super::ports::OUT_BY_NF;
 use super::super::{Defined, Resolver, items};
 use super::topology::{Home, Topology, Way};
@@ -159,6 +160,7 @@ pub(super) fn all(document: &Document, topology: &Topology) -> HashMap<String, A
                 nf: nf.value.0.clone(),
                 nodes: nodes.clone(),
                 affinity: affinity_of(document, &nf.value),
+                range: range_of_nf(document, &nf.value),
             })
             .collect();
         let out = at.value.out.value().map_or(OUT_BY_NF, |out| out.0.as_str());
@@ -170,7 +172,8 @@ pub(super) fn all(document: &Document, topology: &Topology) -> HashMap<String, A
         let digest = of_words([name.0.as_str()].into_iter().chain(words).chain([out, way.exit.as_str()]));
         let Some(path) = chain_ids::of_list(digest, &taken) else { continue };
         taken.insert(path);
-        let across = Across { path, stages, exit: way.exit.clone(), out: out.to_owned() };
+        let entries = way.entries.clone();
+        let across = Across { path, entries, stages, exit: way.exit.clone(), out: out.to_owned() };
         chains.insert(name.0.clone(), across);
     }
     chains
@@ -178,6 +181,14 @@ pub(super) fn all(document: &Document, topology: &Topology) -> HashMap<String, A
 
 /// Word in the place of a node's name, which none has, for NFs that several nodes share.
 const SHARED: &str = "*";
+
+/// How many of its nodes an NF runs on.
+fn range_of_nf(document: &Document, nf: &Name) -> Option<NodeRange> {
+    let tables = items(&document.nf).iter();
+    let table =
+        tables.map(|at| &at.value).find(|table| table.name.value().is_some_and(|name| name.0 == nf.0))?;
+    range_of(table.instances.value()?.1.as_ref()?)
+}
 
 fn affinity_of(document: &Document, nf: &Name) -> Affinity {
     let table = items(&document.nf).iter().find(|at| at.value.name.value() == Some(nf));

@@ -6,12 +6,13 @@
 //! several nodes, with the stages that are here.
 
 use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
 
 use super::super::super::codes::Code;
 use super::super::super::digest::Digest;
 use super::super::super::document::{ChainTable, Document, PortKeys, RuleTable};
 use super::super::super::model::{
-    Across, Backend, ChainId, Config, Group, NfId, Node, NodeLink, PortId, Role,
+    Across, Backend, ChainId, Config, Group, NfId, Node, NodeLink, PortId, Role, Store,
 };
 use super::super::super::read::{At, Field, Many};
 use super::super::super::report::Span;
@@ -111,7 +112,8 @@ impl Resolver<'_> {
         }
         let (links, network) = (links_of(topology, name), topology.network());
         let steering = topology.steering.filter(|_| topology.shares());
-        let node = Node { name: name.to_owned(), state, digest, links, groups, network, steering };
+        let store = store_of(document, &config.manager.name, name);
+        let node = Node { name: name.to_owned(), state, digest, links, groups, network, steering, store };
         self.check_mtus(document, config, topology, &node);
         node
     }
@@ -308,4 +310,14 @@ fn group_of(config: &Config, (number, group): (usize, &GroupPlan), role: Role) -
         commit_every_ns: group.commit_every_ns,
         checkpoint_every_ns: group.checkpoint_every_ns,
     }
+}
+
+/// The store of a file, for the node with this manager.
+fn store_of(document: &Document, manager: &str, node: &str) -> Option<Store> {
+    let table = document.cluster.value()?;
+    let servers: Vec<SocketAddr> = items(&table.store).iter().map(|at| at.value.0).collect();
+    // Without a name in [manager] it is called as its node, which is another at each.
+    let common = manager.strip_suffix(node).and_then(|name| name.strip_suffix('-')).unwrap_or("default");
+    let cluster = table.name.value().map_or_else(|| common.to_owned(), |name| name.0.clone());
+    (!servers.is_empty()).then_some(Store { cluster, servers })
 }

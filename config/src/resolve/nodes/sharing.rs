@@ -1,11 +1,12 @@
 //! NFs that several nodes share, and how flows are divided among these.
 
 use super::super::super::codes::Code;
-use super::super::super::document::{Document, NfTable};
+use super::super::super::document::{Document, NfTable, RangeTable};
 use super::super::super::model::Steering;
+use super::super::super::report::Span;
 use super::super::super::values::{Affinity, OnFailure};
-use super::super::Resolver;
 use super::super::names::Names;
+use super::super::{Resolver, items};
 use super::topology::{Home, Topology};
 
 impl Resolver<'_> {
@@ -75,13 +76,71 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns how flows are divided among nodes. Refuses a store, which nodes do not use yet.
-    pub(super) fn steering(&mut self, document: &Document, topology: &Topology) -> Option<Steering> {
-        if let Some(store) = document.cluster.value().and_then(|cluster| cluster.store.key.as_ref()) {
-            self.report
-                .add(Code::NodeParts, store, "nodes go by this file alone, and have no store")
-                .help("leave `store` out: the same file on all nodes says who is where");
+    /// Checks how many nodes are to serve each NF, and that a store is there where they have to agree on it.
+    pub(super) fn check_ranges(&mut self, document: &Document, topology: &Topology) {
+        let mut any = false;
+        for (at, home) in items(&document.nf).iter().zip(&topology.nfs) {
+            let table = &at.value.instances;
+            let (Some(found), Some(range)) =
+                (&table.found, table.value().and_then(|instances| instances.1.as_ref()))
+            else {
+                continue;
+            };
+            any = true;
+            let nodes = match home {
+                Some(Home::Nodes(nodes)) => nodes.len() as u64,
+                Some(_) => {
+                    let message = "a range is of nodes that serve the NF, and this one has one place";
+                    let help = "name several with `nodes = [\"a\", \"b\"]`, or write how many processes: `instances = 2`";
+                    self.report.add(Code::NodeParts, &found.span, message).help(help);
+                    continue;
+                }
+                None => continue,
+            };
+            self.check_range(range, nodes, at.value.state.key.as_ref());
         }
+        let store = document.cluster.value().and_then(|cluster| cluster.store.key.as_ref());
+        match (store, any) {
+            (Some(store), false) => {
+                self.report
+                    .add(Code::NodeParts, store, "nothing is decided in the store: no NF has a range of nodes")
+                    .help("give an [[nf]] with `nodes` a range, like `instances = { min = 1, max = 2 }`, or leave `store` out");
+            }
+            (None, true) => {
+                self.report
+                    .add_about_file(
+                        Code::NodeParts,
+                        "`instances` is a range, and there is no store where nodes agree who serves",
+                    )
+                    .help("add [cluster] with `store = [\"http://10.0.0.10:2379\"]`, the address of an etcd");
+            }
+            _ => {}
+        }
+    }
+
+    fn check_range(&mut self, range: &RangeTable, nodes: u64, state: Option<&Span>) {
+        let (Some(min), Some(max)) = (&range.min.found, &range.max.found) else { return };
+        if min.value.0 > max.value.0 {
+            let message = format!("`min`, {}, is above `max`, {}", min.value.0, max.value.0);
+            self.report.add(Code::OutOfRange, &min.span, message).help("lower `min`, or raise `max`");
+        }
+        if max.value.0 > nodes {
+            let message = format!("at most {} nodes are to serve it, and it has {nodes}", max.value.0);
+            self.report
+                .add(Code::OutOfRange, &max.span, message)
+                .help("lower `max`, or name more in `nodes`: each has one instance");
+        }
+        if let Some(state) = state {
+            let message = "state that is kept stays at a node where the NF may end";
+            self.report
+                .add(Code::NodeParts, state, message)
+                .help("leave `state` out, or give `instances` no range");
+        }
+    }
+
+    /// Returns how flows are divided among nodes.
+    pub(super) fn steering(&mut self, document: &Document, topology: &Topology) -> Option<Steering> {
+        self.check_ranges(document, topology);
         let Some(at) = &document.steering.found else { return Some(Steering::default()) };
         let table = &at.value;
         if !topology.shares() && topology.nfs.iter().all(Option::is_some) {

@@ -3,19 +3,21 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use headgate_api::place;
 use headgate_config::Config;
 use headgate_config::model::{Backend, Node};
 use headgate_host::lock::Lock;
-use headgate_host::namespace::{ETHERNET_MTU, INSIDE, Namespace, NamespaceError, named};
+use headgate_host::namespace::{ETHERNET_MTU, INSIDE, Namespace, named};
 use headgate_host::network::{Mac, VethEnd};
 use headgate_host::undo::{Action, Janitor};
 use serde::Serialize;
 
+use super::store::{INTERFACE, Store, give_address};
 use crate::error::{CommandError, Exit};
+use crate::output::Output;
 
 /// MTU of links where the file names none: frames of hosts, and 38 bytes of headers. Our choice: a round
 /// number that leaves room for VLAN tags.
@@ -55,10 +57,20 @@ pub struct HostPlace {
     pub address: Ipv4Addr,
 }
 
+/// A server of the store.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ServerPlace {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Its process, where it runs.
+    pub pid: Option<u32>,
+}
+
 /// Namespaces of a lab, and their cables.
 pub struct Bed {
     nodes: Vec<(NodePlace, Namespace)>,
     hosts: Vec<(HostPlace, Namespace)>,
+    store: Option<Store>,
     _lock: Lock,
 }
 
@@ -94,12 +106,18 @@ impl Bed {
             };
             nodes.push((place, namespace));
         }
-        let mut bed = Self { nodes, hosts: Vec::new(), _lock: registry.take_lock()? };
+        let mut bed = Self { nodes, hosts: Vec::new(), store: None, _lock: registry.take_lock()? };
         for (_, node) in &configs {
             bed.lay_links(node, &configs)?;
         }
         for (config, node) in &configs {
             bed.add_hosts(name, config, node, &mut registry)?;
+        }
+        if let Some(store) = configs.iter().find_map(|(_, node)| node.store.as_ref()) {
+            let namespace = registry.make(&format!("{name}-store"))?;
+            let folder = place::folder().join(format!("{name}+lab.store"));
+            let nodes = bed.nodes.iter().map(|(place, namespace)| (place.node.as_str(), namespace));
+            bed.store = Some(Store::start(namespace, nodes, &store.servers, (folder, janitor))?);
         }
         Ok(bed)
     }
@@ -118,8 +136,8 @@ impl Bed {
             let end = |name, last| VethEnd { name, mac: Mac([2, b'H', b'L', high, low, last]) };
             let ends = [end(&link.interface, 1), end(far_name, 2)];
             own.join(peer, ends, link.mtu.unwrap_or(LINK_MTU))?;
-            address(own, &link.interface, link.address, link.prefix_bits)?;
-            address(peer, far_name, link.peer_address, link.prefix_bits)?;
+            give_address(own, &link.interface, link.address, link.prefix_bits)?;
+            give_address(peer, far_name, link.peer_address, link.prefix_bits)?;
         }
         Ok(())
     }
@@ -150,7 +168,7 @@ impl Bed {
             let end = |name, side| VethEnd { name, mac: Mac([2, b'H', b'H', 0, last, side]) };
             let middle = self.namespace_of(&node.name)?;
             host.join(middle, [end(INSIDE, 1), end(&interface.interface, 2)], ETHERNET_MTU)?;
-            address(&host, INSIDE, IpAddr::V4(place.address), HOSTS_BITS)?;
+            give_address(&host, INSIDE, IpAddr::V4(place.address), HOSTS_BITS)?;
             self.hosts.push((place, host));
         }
         Ok(())
@@ -171,14 +189,21 @@ impl Bed {
         self.nodes.iter()
     }
 
+    /// Notices servers of the store that ended, and starts them again.
+    pub fn tend(&mut self, out: &Output) -> Result<(), CommandError> {
+        self.store.as_mut().map_or(Ok(()), |store| store.tend(out))
+    }
+
+    /// Returns the servers of the store, with their processes.
+    pub fn servers(&self) -> Vec<ServerPlace> {
+        let place = |(address, pid): (SocketAddr, Option<u32>)| ServerPlace { address, pid };
+        self.store.iter().flat_map(Store::places).map(place).collect()
+    }
+
     /// Returns the hosts.
     pub fn hosts(&self) -> Vec<&HostPlace> {
         self.hosts.iter().map(|(place, _)| place).collect()
     }
-}
-
-fn address(place: &Namespace, name: &str, address: IpAddr, bits: u8) -> Result<(), NamespaceError> {
-    Ok(place.links()?.add_address(name, address, bits)?)
 }
 
 fn unknown(node: &str) -> CommandError {
@@ -274,6 +299,10 @@ impl fmt::Display for Bed {
             writeln!(f, "  {}: links to {links}", place.node)?;
             writeln!(f, "    headgate status --name {}", place.manager)?;
             writeln!(f, "    ip netns exec {} ip address", place.namespace)?;
+        }
+        for ServerPlace { address, pid } in self.servers() {
+            let process = pid.map_or_else(String::new, |pid| format!(", process {pid}"));
+            writeln!(f, "\nStore at {address}{process}; each node reaches it by its interface {INTERFACE}")?;
         }
         writeln!(f, "\nHosts")?;
         for (place, _) in &self.hosts {

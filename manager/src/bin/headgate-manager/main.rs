@@ -4,6 +4,7 @@
 //! happens, reads its file again at SIGHUP, and stops in order when it is asked to: by a signal, by `headgate
 //! down`, or by the end of its attendant or its terminal.
 //!
+//! - [`cluster`]: the agent that agrees with other nodes in a store;
 //! - [`attendance`]: the process that started it and holds its standard input, if it is attended;
 //! - [`messages`]: its messages on standard error;
 //! - [`reload`]: reading its file again;
@@ -12,6 +13,7 @@
 
 mod about;
 mod attendance;
+mod cluster;
 mod messages;
 mod reload;
 mod warnings;
@@ -27,6 +29,7 @@ use clap::{CommandFactory as _, Parser};
 use headgate_api::attendance::{Failed, Ready, Said, Text};
 use headgate_api::status::Snapshot;
 use headgate_api::{Exit, Request, RequestError, place, progress};
+use headgate_cluster::Agent;
 use headgate_config::{self as config, Catalog, Config, Diagnostics, Loaded, Machine};
 use headgate_host::cores;
 use headgate_host::notify::Notifier;
@@ -165,7 +168,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     };
     let (name, to_leave) = (config.manager.name.clone(), config.cores_of_nfs());
     let traces = Traces::register(&janitor, (!args.unlisted).then_some(&*name))?;
-    let manager = start(config, options).inspect_err(|failed| {
+    let (manager, agent) = start(config, options).inspect_err(|failed| {
         traces.withdraw(&janitor);
         if args.follow {
             tell_not_followed(&name, failed);
@@ -187,7 +190,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
         voice.say(&Said::Ready(Ready { name, warnings: warnings.to_string() }));
     }
     daemon.serve(&manager);
-    let (last, exit) = daemon.end(manager)?;
+    let (last, exit) = daemon.end(manager, agent)?;
     traces.withdraw(&janitor);
     if let Some(voice) = &voice {
         voice.say_last(&Said::Ended(Box::new(last)));
@@ -204,9 +207,13 @@ fn tell_not_followed(name: &str, failed: &Failed) {
     let _ = headgate_api::call::<serde_json::Value>(name, &request);
 }
 
-fn start(config: Config, options: Options) -> Result<Manager, Failed> {
-    Manager::start(config, options)
-        .map_err(|error| Failed::new(Exit::from_code(error.exit_code()), error.to_string()))
+/// Starts the manager, and the agent where nodes have a store.
+fn start(config: Config, options: Options) -> Result<(Manager, Option<Agent>), Failed> {
+    let of_node = config.clone();
+    let manager = Manager::start(config, options)
+        .map_err(|error| Failed::new(Exit::from_code(error.exit_code()), error.to_string()))?;
+    let agent = cluster::start(&of_node, manager.handle()).map_err(Failed::environment)?;
+    Ok((manager, agent))
 }
 
 fn no_thread(error: impl Display) -> Failed {
@@ -339,8 +346,9 @@ impl Daemon {
         messages::tell(format!("the record of decisions has stopped: {why}"));
     }
 
-    /// Stops in order.
-    fn end(mut self, manager: Manager) -> Result<(Snapshot, Exit), Failed> {
+    /// Stops in order; other nodes hear of it first.
+    fn end(mut self, manager: Manager, agent: Option<Agent>) -> Result<(Snapshot, Exit), Failed> {
+        drop(agent);
         let fate = manager.fate();
         // As above.
         let _ = match fate.successor() {

@@ -50,14 +50,14 @@ impl Reloads {
         let reload = move || {
             if let Err(why) = source.apply(&handle) {
                 let what = format!("the file was not applied, everything is as before: {why}");
-                handle.tell(EventCode::ConfigurationRefused, what);
+                handle.tell(EventCode::ConfigurationRefused, "manager", what);
             }
         };
         match std::thread::Builder::new().name("hg-reload".to_owned()).spawn(reload) {
             Ok(thread) => self.under_way = Some(thread),
             Err(error) => {
                 let what = format!("the file was not read again: no thread could be started: {error}");
-                self.handle.tell(EventCode::ConfigurationRefused, what);
+                self.handle.tell(EventCode::ConfigurationRefused, "manager", what);
             }
         }
     }

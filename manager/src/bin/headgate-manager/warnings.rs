@@ -55,7 +55,7 @@ impl Power {
             Ok(within) => warn(handle, within),
             Err(why) => {
                 let what = format!("{} is not heeded: {why}", file.display());
-                handle.tell(EventCode::ConfigurationRefused, what);
+                handle.tell(EventCode::ConfigurationRefused, "manager", what);
             }
         }
         self.seen = now;

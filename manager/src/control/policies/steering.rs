@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headgate_decide::elastic::Band;
 use headgate_decide::spread::SLOTS;
 use headgate_decide::steer::Owner;
 use headgate_decide::steer::redirect::State;
-use headgate_decide::steer::sharing::{Mode, Rules, Server as Choice};
+use headgate_decide::steer::sharing::{Rules, Server as Choice};
 use headgate_decide::steer::slots::{Pricing, Toll, Way};
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::process;
@@ -17,9 +16,8 @@ use serde_json::{Value as Json, json};
 
 use super::super::Control;
 use super::super::instance::Instance;
-use super::super::steering::{CoreLoad, Map, SERVICE_ASSUMED_NS, Table, owner, stage_of};
+use super::super::steering::{CoreLoad, Map, SERVICE_ASSUMED_NS, Table, owner, rules_of, stage_of};
 use crate::beats::{Beats, Change, Offered};
-use crate::config::SteeringMode;
 use crate::config::model::{Node, Steering};
 use crate::layout::SHARE_TICK;
 use crate::status::EventCode;
@@ -36,7 +34,10 @@ struct Asked {
     nf: String,
     /// What becomes of a flow when its slot moves.
     state: State,
+    /// Nodes that serve it.
     choices: Vec<Choice>,
+    /// Those of them that get new flows: all, where all leave.
+    open: Vec<Choice>,
 }
 
 /// Prices and places of what all nodes offer.
@@ -52,6 +53,11 @@ impl Offers {
     fn add(&mut self, node: u16, offer: &Offered) {
         self.kappas.push(offer.kappa);
         self.all.push((node, offer.clone()));
+    }
+
+    /// Returns whether a node gets no more flows of an NF.
+    fn leaves(&self, node: u16, nf: &str) -> bool {
+        self.all.iter().any(|(of, offer)| *of == node && offer.nf == nf && offer.leaving)
     }
 
     /// Returns the core of a node's NF.
@@ -165,11 +171,7 @@ impl Control {
         for instance in self.instances.iter().filter(|one| one.is_at_work()) {
             let (seat, number) = (&instance.seat, instance.seat.number);
             let cpu = instance.pid().and_then(|pid| process::cpu_time_ns(pid).ok());
-            let came = self.fabric.workers.iter().map(|worker| {
-                let counts = &worker.board.instances[number.index()];
-                counts.delivered.get() + counts.drops.iter().map(|count| count.get()).sum::<u64>()
-            });
-            let came: u64 = came.sum();
+            let came = self.came(number);
             let service_ns = self.packet_ns(instance);
             let load = loads.entry(seat.core).or_default();
             if let Some((cpu_before, came_before)) = self.steering.counted.get(&number) {
@@ -219,6 +221,7 @@ impl Control {
                 instances: running.len() as u16,
                 kappa: kappa / count as f64,
                 service_ns: (service / count as u64) as u32,
+                leaving: self.steering.departures.contains_key(&stage.nf),
             });
         }
         offers
@@ -257,9 +260,12 @@ impl Control {
                 let detour = if detour.is_finite() { detour } else { 0.0 };
                 Some(Choice { owner: owner(there), core: offers.core(there, &stage.nf)?, hops, detour })
             };
-            let choices = stage.nodes.iter().filter_map(choice).collect();
+            let choices: Vec<Choice> = stage.nodes.iter().filter_map(choice).collect();
+            let stays = |choice: &&Choice| !offers.leaves(choice.owner.node.0 as u16, &stage.nf);
+            let open: Vec<Choice> = choices.iter().filter(stays).copied().collect();
+            let open = if open.is_empty() { choices.clone() } else { open };
             let state = if share.known.stay() { State::Kept } else { State::None };
-            Some(Asked { place, chain: chain.name.clone(), nf: stage.nf.clone(), state, choices })
+            Some(Asked { place, chain: chain.name.clone(), nf: stage.nf.clone(), state, choices, open })
         };
         parts.shares.iter().enumerate().filter_map(ask).collect()
     }
@@ -277,15 +283,7 @@ impl Control {
             };
             let before = (owners(&table.servers), *table.sharing.table());
             let servers = priced(&one.choices, rules, &pricing);
-            let mut moved = 0;
-            if owners(&servers) != before.0 {
-                let rate = table.rate();
-                moved = table.sharing.on_servers(rules, &mut pricing, &one.choices, rate);
-            }
-            if ends {
-                let rates = table.rates;
-                moved += table.sharing.on_period(now, rules, &mut pricing, &one.choices, (one.state, &rates));
-            }
+            let moved = settle(table, &mut pricing, (rules, now, ends), &one);
             if ends || owners(&servers) != before.0 {
                 table.servers = servers;
             }
@@ -318,6 +316,27 @@ impl Control {
     }
 }
 
+/// Lets a table follow who serves, and at the end of a period what it costs. Returns the slots that moved.
+fn settle(
+    table: &mut Table,
+    pricing: &mut Pricing,
+    (rules, now, ends): (Rules, Moment, bool),
+    asked: &Asked,
+) -> usize {
+    let open: Vec<Owner> = asked.open.iter().map(|choice| choice.owner).collect();
+    let mut moved = 0;
+    if open != table.open {
+        let rate = table.rate();
+        moved = table.sharing.on_servers(rules, pricing, &asked.open, rate);
+        table.open = open;
+    }
+    if ends {
+        let rates = table.rates;
+        moved += table.sharing.on_period(now, rules, pricing, &asked.open, (asked.state, &rates));
+    }
+    moved
+}
+
 fn owners(servers: &[(Choice, f64)]) -> Vec<Owner> {
     servers.iter().map(|(one, _)| one.owner).collect()
 }
@@ -329,19 +348,6 @@ fn priced(choices: &[Choice], rules: Rules, pricing: &Pricing) -> Vec<(Choice, f
         (*choice, pricing.cost(&Way { owner: choice.owner, fixed, tolls: vec![choice.core] }))
     };
     choices.iter().map(cost).collect()
-}
-
-fn rules_of(settings: &Steering) -> Rules {
-    let part = |percent: u8| f64::from(percent) / 100.0;
-    let band = Band::of_utilisations(part(settings.low), part(settings.high)).unwrap_or_default();
-    let mode = match settings.mode {
-        SteeringMode::Drench => Mode::Drench,
-        SteeringMode::Nearest => Mode::Nearest,
-        SteeringMode::Ecmp => Mode::Ecmp,
-        SteeringMode::LeastLoaded => Mode::LeastLoaded,
-        SteeringMode::Random => Mode::Random,
-    };
-    Rules { mode, off_path: f64::from(settings.off_path) / 100.0, theta: band.theta() }
 }
 
 /// A node that serves an NF, as it is told.

@@ -25,6 +25,9 @@ impl Control {
         name: &str,
         reply: Sender<Answer>,
     ) -> Result<(), RequestError> {
+        if self.end_departure(name, &reply) {
+            return Ok(());
+        }
         self.refuse_while_changing()?;
         let all = self.named(name)?;
         let nf = &all[0].nf;
@@ -103,7 +106,8 @@ impl Control {
         let stays = |one: &Instance| {
             one.seat.nf.name == nf.name && one.life.is_in_service() && !old.contains(&one.seat.number.index())
         };
-        if nf.on_failure == OnFailure::Bypass || self.instances.iter().any(stays) {
+        let is_spared = nf.on_failure == OnFailure::Bypass || self.is_served_elsewhere(&nf.name);
+        if is_spared || self.instances.iter().any(stays) {
             return Ok(());
         }
         Err(failed(&format!(
