@@ -47,6 +47,7 @@ mod tests {
                 "scc",
                 "drench",
                 "neo-nsh",
+                "cluster",
                 "hostile",
                 "observe"
             ]

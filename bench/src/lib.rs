@@ -17,11 +17,13 @@
 //! - [`neo_nsh`]: identifiers of chains, counted (`headgate bench neo-nsh`);
 //! - [`hostile`]: a hostile NF beside a neighbour (`headgate bench hostile`);
 //! - [`observe`]: what it costs a chain to be watched (`headgate bench observe`);
+//! - [`cluster`]: nodes that agree in a store (`headgate bench cluster`);
 //! - [`statistics`]: rounds, and ratios within them;
 //! - [`grammar`]: the command line, for the completions of `headgate`;
 //! - [`report`]: what is printed;
 //! - [`leave`]: the report that a run leaves.
 
+pub mod cluster;
 pub mod drench;
 pub mod grammar;
 pub mod hop;
@@ -83,6 +85,8 @@ pub enum Command {
     Drench(drench::Options),
     /// Count identifiers and rules of service chains: one for each list of NFs, or one for each path
     NeoNsh(neo_nsh::Options),
+    /// Measure nodes that agree in a store on who serves an NF: another one under load, and what fails
+    Cluster(cluster::Options),
     /// Measure an NF of one trust domain beside a hostile NF of another, by the attack
     Hostile(hostile::Options),
     /// Measure a chain while it is watched and while it is not, in turn, and the views of 10,000 chains and
@@ -106,6 +110,7 @@ impl Command {
             Self::Scc(options) => of("scc", options.experiment()),
             Self::Drench(options) => of("drench", options.experiment()),
             Self::NeoNsh(options) => of("neo-nsh", options.experiment()),
+            Self::Cluster(options) => of("cluster", options.experiment()),
             Self::Hostile(_) => "hostile".to_owned(),
             Self::Observe(_) => "observe".to_owned(),
         }
@@ -133,6 +138,7 @@ impl Command {
             Self::Scc(options) => scc::run(&options, out),
             Self::Drench(options) => drench::run(&options, out),
             Self::NeoNsh(options) => neo_nsh::run(&options, out),
+            Self::Cluster(options) => cluster::run(&options, out),
             Self::Hostile(options) => hostile::run(&options, out),
             Self::Observe(options) => observe::run(&options, out),
         }

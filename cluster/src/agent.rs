@@ -201,11 +201,12 @@ impl Runner {
         }
         let Some(status) = self.ask_status() else { return Ok(()) };
         let term = self.lead(now, &view)?;
-        if let Some(term) = term
-            && self.epoch_due.is_due(now)
-        {
-            self.epoch_due = now + self.rules.period;
-            self.orchestrate(now, term, &view, &status)?;
+        if let Some(term) = term {
+            let is_epoch = self.epoch_due.is_due(now);
+            if is_epoch {
+                self.epoch_due = now + self.rules.period;
+            }
+            self.orchestrate(now, (term, is_epoch), &view, &status)?;
         }
         for action in self.claims.poll(now, self.rules, &view, &status) {
             self.carry_out(held.lease, &view, action)?;
@@ -305,17 +306,18 @@ impl Runner {
     }
 
     /// Says for all what may start and what ends. What was claimed meanwhile makes it void: it is said anew
-    /// in the next epoch.
+    /// at the next look.
     fn orchestrate(
         &mut self,
         now: Instant,
-        term: u64,
+        (term, is_epoch): (u64, bool),
         view: &View,
         status: &ClusterStatus,
     ) -> Result<(), StoreError> {
         let Some(Held { lease, .. }) = self.leads else { return Ok(()) };
         let leader = self.keys.orchestrator();
-        for (nf, allow) in self.orchestrator.on_epoch(now, term, &self.rules.band, (view, status)) {
+        for (nf, allow) in self.orchestrator.on_look(now, (term, is_epoch), &self.rules.band, (view, status))
+        {
             let key = self.keys.allow(&nf);
             let seen = view.allows.get(&nf).map_or(0, |known| known.written);
             let conditions = [If::Created(&leader, term), If::Written(&key, seen)];

@@ -88,15 +88,16 @@ impl Orchestrator {
         self.epoch = 0;
     }
 
-    /// Looks at an epoch in a term. Returns what is to be written for each NF, where it is another.
-    pub fn on_epoch(
+    /// Looks at all claims in a term, and counts an epoch if one ends. Returns what is to be written for each NF,
+    /// where it is another.
+    pub fn on_look(
         &mut self,
         now: Instant,
-        term: u64,
+        (term, is_epoch): (u64, bool),
         band: &Band,
         (view, status): (&View, &ClusterStatus),
     ) -> Vec<(String, Allow)> {
-        self.epoch += 1;
+        self.epoch += u64::from(is_epoch);
         self.since
             .retain(|key, _| view.claims.get(key).is_some_and(|claim| claim.value.state == State::Serving));
         let may_be_named = |key: &(String, String), at: Instant| {
@@ -105,7 +106,7 @@ impl Orchestrator {
         self.named.retain(|key, at| may_be_named(key, *at));
         let services: Vec<Service> =
             self.counted.clone().iter().map(|one| self.service(now, one, view, status)).collect();
-        let orders = self.decision.on_epoch(now, band, &services);
+        let orders = self.decision.on_look(now, band, &services, is_epoch);
         for (one, order) in self.counted.iter().zip(&orders) {
             for node in order.named.iter().filter_map(|node| self.names.get(node.0 as usize)) {
                 self.named.entry((one.nf.clone(), node.clone())).or_insert(now);
@@ -217,7 +218,8 @@ mod tests {
         let mut named = Vec::new();
         for second in 0..40 {
             let now = Instant(0) + Span::from_secs(second);
-            let told = orchestrator.on_epoch(now, 7, &Band::default(), (&view, &ClusterStatus::default()));
+            let told =
+                orchestrator.on_look(now, (7, true), &Band::default(), (&view, &ClusterStatus::default()));
             for (nf, value) in told {
                 named.push((second, value.named[0].clone()));
                 view.allows.insert(nf, Known { value, created: 1, written: second });

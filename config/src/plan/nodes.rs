@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::model::{Across, Chain, ChainId, Config, Group, Node, NodeLink, Out, Role};
+use super::super::model::{Across, Chain, ChainId, Config, Group, Node, NodeLink, Out, Role, Store};
 use super::super::values::duration_text;
 
 impl fmt::Display for Node {
@@ -16,6 +16,11 @@ impl fmt::Display for Node {
         }
         for group in &self.groups {
             writeln!(f, "  group {group}")?;
+        }
+        if let Some(Store { cluster, servers }) = &self.store {
+            let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
+            let at = servers.join(", ");
+            writeln!(f, "  store {at}, cluster {cluster}: says which nodes serve NFs with a range")?;
         }
         Ok(())
     }

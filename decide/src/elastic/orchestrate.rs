@@ -64,12 +64,18 @@ pub struct Order {
 #[derive(Clone, Debug, Default)]
 pub struct Orchestrator {
     ends: Ends,
+    /// Instances that end since the last epoch.
+    ended: Vec<Owner>,
 }
 
 impl Orchestrator {
-    /// Looks at an epoch. Returns what holds for each service from now on.
-    pub fn on_epoch(&mut self, now: Instant, band: &Band, services: &[Service]) -> Vec<Order> {
-        let ended = self.ended(now, band, services);
+    /// Looks at all services at any time, and counts an epoch if one ends. Returns what holds for each from now
+    /// on.
+    pub fn on_look(&mut self, now: Instant, band: &Band, services: &[Service], is_epoch: bool) -> Vec<Order> {
+        if is_epoch {
+            self.ended = self.ended(now, band, services);
+        }
+        let ended = self.ended.clone();
         let order = |(number, service): (usize, &Service)| {
             let count = |stage| service.claims.iter().filter(|claim| claim.stage == stage).count() as u32;
             let (claimed, serving, leaving) =
@@ -135,7 +141,7 @@ mod tests {
     }
 
     fn order(service: Service) -> Order {
-        let orders = Orchestrator::default().on_epoch(Instant(0), &Band::default(), &[service]);
+        let orders = Orchestrator::default().on_look(Instant(0), &Band::default(), &[service], true);
         orders.into_iter().next().unwrap()
     }
 
@@ -161,7 +167,7 @@ mod tests {
 
     #[test]
     fn no_more_may_start_than_the_most_less_all_claims() {
-        for (stage, allowed) in [(Stage::Claimed, 0), (Stage::Serving, 1), (Stage::Leaving, 1)] {
+        for (stage, allowed) in [(Stage::Claimed, 1), (Stage::Serving, 1), (Stage::Leaving, 1)] {
             let claims = alloc::vec![claim(0, Stage::Serving, 12.0), claim(1, stage, 12.0)];
             let service = Service { min: 1, max: 3, claims, candidates: Vec::new() };
             assert_eq!(order(service).new, allowed, "{stage:?}");
@@ -186,7 +192,7 @@ mod tests {
         let mut ends = Vec::new();
         for second in 0..40 {
             let now = Instant(0) + Span::from_secs(second);
-            let orders = orchestrator.on_epoch(now, &Band::default(), core::slice::from_ref(&service));
+            let orders = orchestrator.on_look(now, &Band::default(), core::slice::from_ref(&service), true);
             ends.push(orders[0].end.clone());
         }
         assert!(ends[..30].iter().all(Vec::is_empty));

@@ -324,13 +324,14 @@ fn settle(
     asked: &Asked,
 ) -> usize {
     let open: Vec<Owner> = asked.open.iter().map(|choice| choice.owner).collect();
-    let mut moved = 0;
+    let (mut moved, comes) = (0, open.iter().any(|owner| !table.open.contains(owner)));
     if open != table.open {
         let rate = table.rate();
         moved = table.sharing.on_servers(rules, pricing, &asked.open, rate);
         table.open = open;
     }
-    if ends {
+    // One that comes is waited for, where there is load: it gets its part of new flows at once.
+    if ends || comes {
         let rates = table.rates;
         moved += table.sharing.on_period(now, rules, pricing, &asked.open, (asked.state, &rates));
     }

@@ -1,0 +1,196 @@
+//! Three nodes and a store: `headgate lab` on a file of ours.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use headgate_api::Request;
+use headgate_api::status::{ClusterStatus, Snapshot};
+use headgate_host::clock::Clock;
+use headgate_host::cores::Placement;
+use headgate_host::programs::Program;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value as Json;
+use tempfile::TempDir;
+
+use crate::observe::end;
+
+const NODES: [&str; 3] = ["a", "b", "c"];
+/// Packets per second. Our choice: a tenth of what links of packet sockets carry here.
+const RATE: u32 = 5000;
+/// Part of a core above which another node may serve, and its price.
+const HIGH: u8 = 50;
+pub(super) const HIGH_PRICE: f64 = 1.0;
+/// Longest wait for anything. Our choice: six leases of a node.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two samples.
+const SAMPLE_EVERY: Duration = Duration::from_millis(1);
+
+/// What a lab runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub placement: Placement,
+    /// Fewest nodes that serve.
+    pub min: u32,
+    /// Part of a core that all packets take.
+    pub load: f64,
+    /// Time between two choices.
+    pub period: Duration,
+    /// Way of choosing.
+    pub mode: &'static str,
+}
+
+impl Plan {
+    /// Returns the file, for a machine whose clock counts so many cycles a second.
+    pub(super) fn to_toml(self, cycles_per_second: u64) -> String {
+        let Self { placement, min, load, period, mode } = self;
+        let cycles = (load * cycles_per_second as f64 / f64::from(RATE)) as u64;
+        let (manager, nfs, period) = (placement.manager, placement.nfs, period.as_millis());
+        let mut text = format!(
+            "[manager]\nname = \"bench\"\ncores = [{manager}]\nidle = \"yield\"\n\
+             [memory]\nbuffers = 8192\nhugepages = \"never\"\n\
+             [cluster]\nstore = [\"http://10.8.0.1:2379\"]\n\
+             [steering]\nmode = \"{mode}\"\nhigh = {HIGH}\nlow = 5\nperiod = \"{period}ms\"\n"
+        );
+        text.extend(NODES.map(|node| format!("[[node]]\nname = \"{node}\"\n")));
+        for (number, other) in NODES[1..].iter().enumerate() {
+            text += &format!(
+                "[[link]]\nnodes = [\"a\", \"{other}\"]\ninterfaces = [\"a{other}\", \"{other}a\"]\n\
+                 addresses = [\"10.9.{number}.1/30\", \"10.9.{number}.2/30\"]\nmtu = 1600\n\
+                 bfd = {{ interval = \"100ms\", multiplier = 3 }}\n"
+            );
+        }
+        text + &format!(
+            "[[port]]\nname = \"source\"\nnode = \"a\"\nkind = \"generator\"\nrate = {RATE}\nflows = 4096\n\
+             [[port]]\nname = \"sink\"\nnode = \"a\"\nkind = \"null\"\n\
+             [[nf]]\nname = \"work\"\nnodes = [\"b\", \"c\"]\ninstances = {{ min = {min}, max = 2 }}\naffinity = \"none\"\n\
+             run = \"synthetic\"\ncore = {nfs}\nargs = {{ cycles = {cycles} }}\n\
+             [[chain]]\nname = \"out\"\nstages = [\"work\"]\nout = \"sink\"\n\
+             [[rule]]\nin = \"source\"\nchain = \"out\"\n"
+        )
+    }
+}
+
+/// A lab, until dropped.
+pub(super) struct Lab {
+    process: Child,
+    store: Pid,
+    _folder: TempDir,
+}
+
+impl Lab {
+    /// Starts one, and waits until its nodes are ready.
+    pub fn start(plan: &Plan) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("no folder for the configuration")?;
+        let file = folder.path().join("cluster.toml");
+        std::fs::write(&file, plan.to_toml(Clock::calibrate().cycles_per_second()))?;
+        let mut process = Command::new(Program::Command.find()?)
+            .args(["--json", "lab"])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("`headgate lab` does not start")?;
+        let stdout = process.stdout.take().context("its output is ours")?;
+        let told = BufReader::new(stdout).lines().next().transpose()?;
+        let told: Option<Json> = told.and_then(|line| serde_json::from_str(&line).ok());
+        let store = told.as_ref().and_then(|told| told["store"][0]["pid"].as_i64());
+        let store = store.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let Some(store) = store else {
+            end(&mut process);
+            anyhow::bail!(
+                "`headgate lab` ended at its start: run it by hand, on docs/guide/examples/elastic.toml"
+            );
+        };
+        Ok(Self { process, store, _folder: folder })
+    }
+
+    /// Returns what `a` says of the nodes.
+    pub fn status(&self) -> anyhow::Result<ClusterStatus> {
+        self.status_at("a")
+    }
+
+    fn status_at(&self, node: &str) -> anyhow::Result<ClusterStatus> {
+        let now: Option<ClusterStatus> = headgate_api::call(&format!("bench-{node}"), &Request::Cluster)?;
+        now.context("nodes share an NF")
+    }
+
+    /// Waits until `a` says something. Returns when it did.
+    pub fn until(&self, what: &str, is_so: impl Fn(&ClusterStatus) -> bool) -> anyhow::Result<Instant> {
+        self.until_at("a", what, is_so)
+    }
+
+    /// Waits until a node says something. Returns when it did.
+    pub fn until_at(
+        &self,
+        node: &str,
+        what: &str,
+        is_so: impl Fn(&ClusterStatus) -> bool,
+    ) -> anyhow::Result<Instant> {
+        let began = Instant::now();
+        loop {
+            // A manager that is being started does not answer.
+            if self.status_at(node).is_ok_and(|now| is_so(&now)) {
+                return Ok(Instant::now());
+            }
+            if began.elapsed() > PATIENCE {
+                anyhow::bail!("waited {} s in vain until {what}", PATIENCE.as_secs());
+            }
+            sleep(SAMPLE_EVERY);
+        }
+    }
+
+    fn snapshot(&self, node: &str) -> anyhow::Result<Snapshot> {
+        Ok(headgate_api::call(&format!("bench-{node}"), &Request::Snapshot { audit: false })?)
+    }
+
+    /// Kills the manager of a node.
+    pub fn kill(&self, node: &str) -> anyhow::Result<()> {
+        let pid = i32::try_from(self.snapshot(node)?.manager.pid).ok().and_then(Pid::from_raw);
+        Ok(kill_process(pid.context("a manager has a process")?, Signal::KILL)?)
+    }
+
+    /// Signals the store.
+    pub fn signal_store(&self, signal: Signal) -> anyhow::Result<()> {
+        Ok(kill_process(self.store, signal)?)
+    }
+
+    /// Returns the packets that were dropped at any node, that a port missed, or that it could not send.
+    pub fn lost(&self) -> anyhow::Result<u64> {
+        let mut lost = 0;
+        for node in NODES {
+            let now = self.snapshot(node)?;
+            lost += now.drops.iter().map(|drop| drop.count).sum::<u64>();
+            lost += now.ports.iter().map(|port| port.missed + port.failed).sum::<u64>();
+        }
+        Ok(lost)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // It gives everything back itself.
+        end(&mut self.process);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_config::{Catalog, ShippedNf};
+
+    use super::*;
+
+    #[test]
+    fn its_configuration_is_accepted() {
+        let catalog = Catalog::new(vec![ShippedNf { name: "synthetic".to_owned(), ..ShippedNf::default() }]);
+        let placement = Placement { manager: 0, nfs: 1 };
+        let plan = Plan { placement, min: 1, load: 0.7, period: Duration::from_secs(1), mode: "drench" };
+        let text = plan.to_toml(2_000_000_000);
+        let parts = headgate_config::parse_parts("cluster.toml", &text, &catalog);
+        let parts = parts.unwrap_or_else(|refused| panic!("{refused}\n{text}"));
+        assert_eq!(parts.len(), NODES.len());
+        assert!(text.contains("cycles = 280000"), "{text}");
+    }
+}
