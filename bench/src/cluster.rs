@@ -4,9 +4,9 @@
 //! - `failures`: how soon flows go on when a node that serves dies, how soon there is another orchestrator,
 //!   and what the store's absence costs packets.
 //!
-//! `headgate lab` runs three nodes and an etcd: packets come from a generator at `a`, are worked on at `b`, `c`
-//! or both, and end at `a`. All managers share one core, all NFs another, so rates are low; times are what is
-//! asked for. What is seen, `a` says, every millisecond.
+//! `headgate lab` runs three nodes and an etcd: packets come from a generator at `a`, are worked on at `b`,
+//! `c` or both, and end at `a`. All managers share one core, all NFs another, so rates are low; times are
+//! what is asked for. What is seen, `a` says, every millisecond.
 
 mod lab;
 
@@ -189,6 +189,12 @@ fn failures(placement: Placement, round: &mut Round) -> anyhow::Result<()> {
         quantile(&mut again, 0.5).context("there were deaths")? as f64 / 1e6,
     );
 
+    hang_the_store(&lab, round)?;
+    kill_the_orchestrator(&lab, round)
+}
+
+/// Lets the store hang for a while.
+fn hang_the_store(lab: &Lab, round: &mut Round) -> anyhow::Result<()> {
     let lost = lab.lost()?;
     lab.signal_store(Signal::STOP)?;
     sleep(STORE_AWAY);
@@ -199,8 +205,11 @@ fn failures(placement: Placement, round: &mut Round) -> anyhow::Result<()> {
         now.store.as_ref().is_some_and(|store| store.reachable) && count(now, "serving") == 2
     })?;
     round.insert("failures.store_back_ms", ms(whole - back));
+    Ok(())
+}
 
-    // Last: where `a` has that part, packets end with it.
+/// Kills the node that says how many may start. Last: where `a` has that part, packets end with it.
+fn kill_the_orchestrator(lab: &Lab, round: &mut Round) -> anyhow::Result<()> {
     let leader = |now: &ClusterStatus| now.store.as_ref().and_then(|store| store.orchestrator.clone());
     lab.until("there is an orchestrator", |now| leader(now).is_some())?;
     let now = lab.status()?;

@@ -88,8 +88,8 @@ impl Orchestrator {
         self.epoch = 0;
     }
 
-    /// Looks at all claims in a term, and counts an epoch if one ends. Returns what is to be written for each NF,
-    /// where it is another.
+    /// Looks at all claims in a term, and counts an epoch if one ends. Returns what is to be written for each
+    /// NF, where it is another.
     pub fn on_look(
         &mut self,
         now: Instant,

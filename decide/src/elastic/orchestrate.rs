@@ -69,8 +69,8 @@ pub struct Orchestrator {
 }
 
 impl Orchestrator {
-    /// Looks at all services at any time, and counts an epoch if one ends. Returns what holds for each from now
-    /// on.
+    /// Looks at all services at any time, and counts an epoch if one ends. Returns what holds for each from
+    /// now on.
     pub fn on_look(&mut self, now: Instant, band: &Band, services: &[Service], is_epoch: bool) -> Vec<Order> {
         if is_epoch {
             self.ended = self.ended(now, band, services);
