@@ -9,7 +9,6 @@ use headgate_api::request::{Answer, Request};
 use headgate_api::status::{ClaimStatus, ClusterStatus, EventCode, StoreStatus};
 use headgate_config::Config;
 use headgate_config::model::{Node, Steering};
-use headgate_decide::elastic::Band;
 use headgate_decide::units::{Instant, Span};
 
 use crate::keys::{Alive, Claim, Keys, Known, Leader, State, View, written};
@@ -101,14 +100,15 @@ struct Runner {
     look_every: Span,
     began: std::time::Instant,
     lease: Option<Held>,
-    leads: Option<Held>,
+    /// The lease of the orchestrator, where this node is it.
+    leads: Option<Lease>,
     claims: Claims,
     orchestrator: Orchestrator,
     epoch_due: Instant,
     failures: u32,
     is_lost: bool,
-    /// Since when another process has this node's name.
-    taken_since: Option<Instant>,
+    /// Since when another process has this node's name, and whether that was told.
+    taken: Option<(Instant, bool)>,
     said: StoreStatus,
 }
 
@@ -117,7 +117,6 @@ impl Runner {
         let node: &Node = config.node.as_ref()?;
         let store = node.store.clone()?;
         let steering: Steering = node.steering.unwrap_or_default();
-        let part = |percent: u8| f64::from(percent) / 100.0;
         let period = Span(steering.period_ns);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Some(Self {
@@ -126,11 +125,7 @@ impl Runner {
             store: Store::new(store.servers, PATIENCE),
             alive: Alive { incarnation: since.as_nanos() as u64 },
             node: node.name.clone(),
-            rules: Rules {
-                band: Band::of_utilisations(part(steering.low), part(steering.high)).unwrap_or_default(),
-                off_path: f64::from(steering.off_path) / 100.0,
-                period,
-            },
+            rules: Rules { band: steering.band(), off_path: steering.price_of_hop(), period },
             look_every: Span((period.0 / 5).clamp(LOOK_MIN.0, LOOK_MAX.0)),
             began: std::time::Instant::now(),
             lease: None,
@@ -140,7 +135,7 @@ impl Runner {
             epoch_due: Instant::default(),
             failures: 0,
             is_lost: false,
-            taken_since: None,
+            taken: None,
             said: StoreStatus::default(),
         })
     }
@@ -156,9 +151,9 @@ impl Runner {
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        for held in [self.leads, self.lease].into_iter().flatten() {
+        for lease in [self.leads, self.lease.map(|held| held.lease)].into_iter().flatten() {
             // A store that is lost forgets the keys by itself.
-            let _ = self.store.revoke(held.lease);
+            let _ = self.store.revoke(lease);
         }
     }
 
@@ -200,7 +195,7 @@ impl Runner {
             return Ok(());
         }
         let Some(status) = self.ask_status() else { return Ok(()) };
-        let term = self.lead(now, &view)?;
+        let term = self.lead(&view)?;
         if let Some(term) = term {
             let is_epoch = self.epoch_due.is_due(now);
             if is_epoch {
@@ -220,7 +215,7 @@ impl Runner {
             Some(held) if now - held.renewed < NODE_RENEWAL => {}
             Some(held) if self.store.renew(held.lease)? => self.lease = Some(Held { renewed: now, ..held }),
             _ => {
-                // Whoever had one and lost it leads no more either.
+                // Who had one and lost it leads no more either.
                 self.leads = None;
                 self.lease = None;
                 let lease = self.store.grant(NODE_LEASE_S)?;
@@ -250,21 +245,20 @@ impl Runner {
         let key = self.keys.node(&self.node);
         match view.nodes.get(&self.node) {
             Some(known) if known.value.incarnation == self.alive.incarnation => {
-                self.taken_since = None;
+                self.taken = None;
                 return Ok(true);
             }
             None => {
-                self.taken_since = None;
+                self.taken = None;
                 let put = Then::Put(&key, written(&self.alive), lease);
                 return self.store.transact(&[If::Created(&key, 0)], &[put]);
             }
             Some(_) => {}
         }
-        let since = *self.taken_since.get_or_insert(now);
-        if now - since >= NAME_TAKEN_MAX {
+        let (since, is_told) = self.taken.get_or_insert((now, false));
+        if now - *since >= NAME_TAKEN_MAX {
             let problem = format!("another process is node `{}`: this one claims nothing", self.node);
-            if self.said.problem.as_ref() != Some(&problem) && now - since < NAME_TAKEN_MAX + self.look_every
-            {
+            if !std::mem::replace(is_told, true) {
                 self.manager.tell(EventCode::StoreProblem, "store", problem.clone());
             }
             self.said.problem = Some(problem);
@@ -278,12 +272,11 @@ impl Runner {
     }
 
     /// Keeps or seeks the place of the orchestrator. Returns its term where this node has it.
-    fn lead(&mut self, now: Instant, view: &View) -> Result<Option<u64>, StoreError> {
+    fn lead(&mut self, view: &View) -> Result<Option<u64>, StoreError> {
         let key = self.keys.orchestrator();
         match (&view.leader, self.leads) {
-            (Some(leader), Some(held)) if leader.value.node == self.node => {
-                if self.store.renew(held.lease)? {
-                    self.leads = Some(Held { renewed: now, ..held });
+            (Some(leader), Some(lease)) if leader.value.node == self.node => {
+                if self.store.renew(lease)? {
                     return Ok(Some(leader.created));
                 }
                 self.leads = None;
@@ -293,7 +286,7 @@ impl Runner {
                 let lease = self.store.grant(LEADER_LEASE_S)?;
                 let put = Then::Put(&key, written(&Leader { node: self.node.clone() }), lease);
                 if self.store.transact(&[If::Created(&key, 0)], &[put])? {
-                    self.leads = Some(Held { lease, renewed: now });
+                    self.leads = Some(lease);
                     self.orchestrator.begin();
                     let what = "this node says how many instances may start, and which end".to_owned();
                     self.manager.tell(EventCode::Orchestrates, "store", what);
@@ -314,7 +307,7 @@ impl Runner {
         view: &View,
         status: &ClusterStatus,
     ) -> Result<(), StoreError> {
-        let Some(Held { lease, .. }) = self.leads else { return Ok(()) };
+        let Some(lease) = self.leads else { return Ok(()) };
         let leader = self.keys.orchestrator();
         for (nf, allow) in self.orchestrator.on_look(now, (term, is_epoch), &self.rules.band, (view, status))
         {

@@ -29,7 +29,7 @@ struct Counted {
 }
 
 /// The part of an orchestrator that every node could have.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Orchestrator {
     decision: orchestrate::Orchestrator,
     names: Vec<String>,
@@ -44,16 +44,7 @@ pub struct Orchestrator {
 impl Orchestrator {
     /// Returns that of a configuration.
     pub fn of(config: &Config) -> Self {
-        let Some(node) = &config.node else {
-            return Self {
-                decision: orchestrate::Orchestrator::default(),
-                names: Vec::new(),
-                counted: Vec::new(),
-                since: BTreeMap::new(),
-                named: BTreeMap::new(),
-                epoch: 0,
-            };
-        };
+        let Some(node) = &config.node else { return Self::default() };
         let ranges = ranges(config);
         let graph = Network { nodes: node.network.nodes.len() as u16, links: &node.network.links };
         let hops: Vec<Vec<u32>> = (0..graph.nodes).map(|goal| graph.hops_to(goal)).collect();
@@ -70,22 +61,14 @@ impl Orchestrator {
             nodes.sort_by_key(|at| (way(*at), *at));
             Counted { nf, range, nodes }
         };
-        Self {
-            decision: orchestrate::Orchestrator::default(),
-            names: node.network.nodes.clone(),
-            counted: ranges.into_iter().map(counted).collect(),
-            since: BTreeMap::new(),
-            named: BTreeMap::new(),
-            epoch: 0,
-        }
+        let counted = ranges.into_iter().map(counted).collect();
+        Self { names: node.network.nodes.clone(), counted, ..Self::default() }
     }
 
     /// Begins a term: of what was before nothing is known.
     pub fn begin(&mut self) {
-        self.decision = orchestrate::Orchestrator::default();
-        self.since.clear();
-        self.named.clear();
-        self.epoch = 0;
+        let (names, counted) = (std::mem::take(&mut self.names), std::mem::take(&mut self.counted));
+        *self = Self { names, counted, ..Self::default() };
     }
 
     /// Looks at all claims in a term, and counts an epoch if one ends. Returns what is to be written for each
@@ -203,16 +186,13 @@ mod tests {
     #[test]
     fn a_node_that_was_named_and_does_not_claim_is_passed_over() {
         let mut orchestrator = Orchestrator {
-            decision: orchestrate::Orchestrator::default(),
             names: ["a", "b"].map(str::to_owned).into(),
             counted: vec![Counted {
                 nf: "fw".to_owned(),
                 range: NodeRange { min: 1, max: 2 },
                 nodes: vec![0, 1],
             }],
-            since: BTreeMap::new(),
-            named: BTreeMap::new(),
-            epoch: 0,
+            ..Orchestrator::default()
         };
         let mut view = nobody(&["a", "b"]);
         let mut named = Vec::new();

@@ -4,32 +4,24 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::{ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use common::{Running, daemon, eventually, headgate, is_root, name_of, run, runs, signal, sockets};
+use common::network::{EAST, Lab, WEST, link};
+use common::{Running, daemon, eventually, run, runs, signal, sockets};
 use headgate_host::namespace::{Namespace, named};
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
-const WEST: &str = "192.0.2.10";
-const EAST: &str = "192.0.2.11";
 const BYTES: usize = 1 << 20;
 /// Addresses that a lab gives the first link, at its first node and its second.
 const LINK_MACS: [&str; 2] = ["02484c000001", "02484c000002"];
 
 fn text(name: &str) -> String {
-    let link = |number: u8, [one, other]: [&str; 2]| {
-        format!(
-            "[[link]]\nnodes = [\"{one}\", \"{other}\"]\ninterfaces = [\"{one}{other}\", \"{other}{one}\"]\n\
-             addresses = [\"10.9.{number}.1/30\", \"10.9.{number}.2/30\"]\n\
-             bfd = {{ interval = \"200ms\", multiplier = 5 }}\n"
-        )
-    };
     let links = [link(0, ["a", "b"]), link(1, ["b", "c"]), link(2, ["a", "c"])].concat();
     format!(
         r#"
@@ -81,42 +73,14 @@ chain = "back"
     )
 }
 
-/// A lab that runs.
-struct Lab {
-    folder: tempfile::TempDir,
-    name: String,
-    running: Running,
-    lines: BufReader<ChildStdout>,
-    /// The hosts west and east.
-    hosts: [Namespace; 2],
+/// Starts a lab, and waits until all links are up and NFs run.
+fn start(test: &str) -> Option<Lab> {
+    let lab = Lab::start(test, text)?;
+    lab.wait_for_links(["up"; 6]);
+    Some(lab)
 }
 
 impl Lab {
-    /// Starts one and waits until all links are up and NFs run; `None` without root, which is said.
-    fn start(test: &str) -> Option<Self> {
-        if !is_root() {
-            eprintln!("skipped: network namespaces take root");
-            return None;
-        }
-        let name = name_of(test);
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("lab.toml");
-        fs::write(&path, text(&name)).unwrap();
-        let mut command = headgate(folder.path(), &["--json", "lab", path.to_str().unwrap()]);
-        command.stderr(Stdio::inherit());
-        let mut running = Running::start(command);
-        let mut lines = BufReader::new(running.0.stdout.take().unwrap());
-        let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
-        let told: Json = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        assert_eq!(told["hosts"][0]["address"], WEST);
-        let host = |at: &str| named::open(&format!("{name}-{at}")).unwrap();
-        let hosts = [host("a-west"), host("c-east")];
-        let lab = Self { folder, name, running, lines, hosts };
-        lab.wait_for_links(["up"; 6]);
-        Some(lab)
-    }
-
     fn status(&self, node: &str) -> Json {
         let (code, data, messages) =
             run(self.folder.path(), &["--json", "status", "--name", &format!("{}-{node}", self.name)]);
@@ -175,7 +139,7 @@ impl Lab {
     }
 
     /// Waits until nothing is under way, and checks that no node and no link lost a packet uncounted.
-    fn check_accounts(&self) {
+    fn check_links(&self) {
         let mut all = Vec::new();
         eventually("nothing is under way, and links have lost nothing", || {
             all = ["a", "b", "c"].map(|node| self.status(node)).into();
@@ -188,14 +152,6 @@ impl Lab {
             sum("sent") == sum("received") + sum("missed") && chains().all(idle)
         });
         assert!(all.iter().all(|node| node["conserved"] == true), "{all:#?}");
-    }
-
-    /// Ends it. Returns the exit code and what is left on standard output.
-    fn end(mut self) -> (i32, String) {
-        self.running.signal(Signal::INT);
-        let mut rest = String::new();
-        self.lines.read_to_string(&mut rest).unwrap();
-        (self.running.0.wait().unwrap().code().unwrap_or(-1), rest)
     }
 }
 
@@ -300,12 +256,12 @@ fn check_hostile_frames(lab: &Lab, path: u64) {
 
 #[test]
 fn a_chain_over_three_nodes_carries_traffic_and_heals() {
-    let Some(lab) = Lab::start("lab-heals") else { return };
+    let Some(lab) = start("lab-heals") else { return };
     assert!(lab.transfer(), "both ways, as they were sent");
     eventually("a datagram comes back", || lab.echo(7));
     assert!(!lab.echo(99), "the firewall on b lets none to port 99 pass");
     assert_eq!(lab.dropped("b", "out", "nf-verdict"), 1);
-    lab.check_accounts();
+    lab.check_links();
     let path = |node: &str| lab.status(node)["chains"][1]["service"]["path"].as_u64().unwrap();
     assert!(["b", "c"].iter().all(|node| path(node) == path("a")), "nodes know the chain by one number");
     if is_installed("tshark") {
@@ -331,7 +287,7 @@ fn a_chain_over_three_nodes_carries_traffic_and_heals() {
     a.links().unwrap().set_up("ab").unwrap();
     lab.wait_for_links(["up"; 6]);
     let (name, folder) = (lab.name.clone(), sockets(lab.folder.path()));
-    let (code, rest) = lab.end();
+    let (code, rest) = lab.stop();
     assert_eq!(code, 0, "{rest}");
     assert_eq!(rest.lines().count(), 3, "a last snapshot of each node");
     assert_nothing_left(&name, &folder);
@@ -348,7 +304,7 @@ fn assert_nothing_left(name: &str, folder: &Path) {
 
 #[test]
 fn a_lab_that_is_killed_leaves_nothing() {
-    let Some(mut lab) = Lab::start("lab-killed") else { return };
+    let Some(mut lab) = start("lab-killed") else { return };
     let (name, folder) = (lab.name.clone(), sockets(lab.folder.path()));
     let managers = ["a", "b", "c"].map(|node| daemon(lab.folder.path(), &format!("{name}-{node}")));
     // A second one of its name is refused, and takes nothing away from the first.

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use headgate_decide::elastic::Band;
 use serde::Serialize;
 
 use super::super::digest::Digest;
@@ -72,6 +73,19 @@ impl Default for Steering {
     fn default() -> Self {
         let (period_ns, beat_ns) = (1_000_000_000, 100_000_000);
         Self { mode: SteeringMode::Drench, low: 30, high: 85, off_path: 30, period_ns, beat_ns }
+    }
+}
+
+impl Steering {
+    /// Returns the prices between which an instance is used well.
+    pub fn band(&self) -> Band {
+        let part = |percent: u8| f64::from(percent) / 100.0;
+        Band::of_utilisations(part(self.low), part(self.high)).unwrap_or_default()
+    }
+
+    /// Returns the price of a hop off the shortest way, an idle core being 1.
+    pub fn price_of_hop(&self) -> f64 {
+        f64::from(self.off_path) / 100.0
     }
 }
 

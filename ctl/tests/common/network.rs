@@ -37,10 +37,10 @@ pub struct Lab {
     pub name: String,
     /// What it said of itself when it was ready.
     pub told: Json,
-    running: Running,
+    pub running: Running,
     lines: BufReader<ChildStdout>,
     /// The hosts west and east.
-    hosts: [Namespace; 2],
+    pub hosts: [Namespace; 2],
 }
 
 impl Lab {
@@ -62,7 +62,7 @@ impl Lab {
         lines.read_line(&mut line).unwrap();
         let told: Json = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(told["hosts"][0]["address"], WEST);
-        let hosts = ["a-west", "a-east"].map(|at| named::open(&format!("{name}-{at}")).unwrap());
+        let hosts = [0, 1].map(|at| named::open(told["hosts"][at]["namespace"].as_str().unwrap()).unwrap());
         Some(Self { folder, name, told, running, lines, hosts })
     }
 
@@ -151,12 +151,18 @@ impl Lab {
         });
     }
 
-    /// Ends it, and checks that it ended well.
-    pub fn end(mut self) {
+    /// Ends it. Returns the exit code and what is left on standard output.
+    pub fn stop(mut self) -> (i32, String) {
         self.running.signal(Signal::INT);
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();
-        assert_eq!(self.running.0.wait().unwrap().code(), Some(0), "{rest}");
+        (self.running.0.wait().unwrap().code().unwrap_or(-1), rest)
+    }
+
+    /// Ends it, and checks that it ended well.
+    pub fn end(self) {
+        let (code, rest) = self.stop();
+        assert_eq!(code, 0, "{rest}");
     }
 }
 

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headgate_decide::elastic::Band;
 use headgate_decide::market::local::next_kappa;
 use headgate_decide::routes::Network;
 use headgate_decide::spread::SLOTS;
@@ -163,8 +162,6 @@ impl Map {
 
 /// Returns what flows are divided by.
 pub(super) fn rules_of(settings: &model::Steering) -> Rules {
-    let part = |percent: u8| f64::from(percent) / 100.0;
-    let band = Band::of_utilisations(part(settings.low), part(settings.high)).unwrap_or_default();
     let mode = match settings.mode {
         SteeringMode::Drench => Mode::Drench,
         SteeringMode::Nearest => Mode::Nearest,
@@ -172,7 +169,7 @@ pub(super) fn rules_of(settings: &model::Steering) -> Rules {
         SteeringMode::LeastLoaded => Mode::LeastLoaded,
         SteeringMode::Random => Mode::Random,
     };
-    Rules { mode, off_path: f64::from(settings.off_path) / 100.0, theta: band.theta() }
+    Rules { mode, off_path: settings.price_of_hop(), theta: settings.band().theta() }
 }
 
 /// What is remembered of a node's own NFs and of tables.
