@@ -7,7 +7,7 @@ pub const CONTEXT_LENGTH: usize = 16;
 /// anything, and is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Context {
-    /// Hash of the flow, equal in both directions ([`flow_hash`]); 0: not known.
+    /// Hash of the flow, equal in both directions ([`super::hash::flow_hash`]); 0: not known.
     pub flow_hash: u32,
     /// Node that the packet came in by; 0: not known.
     pub ingress: u16,
