@@ -28,6 +28,9 @@ enum Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Observation {
+    /// Whether every worker has heard that no more packets are taken in. Until then one may come into a chain
+    /// that was seen empty.
+    pub is_closed: bool,
     /// Packets that entered a chain and have neither left nor ended.
     pub in_flight: u64,
     /// Whether no instance has a process any more, nor will have one.
@@ -85,10 +88,13 @@ impl Shutdown {
     pub fn poll(&mut self, now: Instant, seen: Observation) -> Option<Action> {
         match self.phase {
             Phase::Serving => None,
-            Phase::Draining(until) => (seen.in_flight == 0 || until.is_due(now)).then(|| {
-                self.phase = Phase::Ending(now + GOODBYE_PATIENCE);
-                Action::StopNfs
-            }),
+            Phase::Draining(until) => {
+                let is_empty = seen.is_closed && seen.in_flight == 0;
+                (is_empty || until.is_due(now)).then(|| {
+                    self.phase = Phase::Ending(now + GOODBYE_PATIENCE);
+                    Action::StopNfs
+                })
+            }
             Phase::Ending(_) if seen.all_gone => Some(Action::End),
             Phase::Ending(until) => until.is_due(now).then(|| {
                 self.phase = Phase::Ending(now + GOODBYE_PATIENCE);
@@ -105,7 +111,7 @@ mod tests {
     #[test]
     fn an_end_goes_on_whatever_hangs() {
         let mut end = Shutdown::new();
-        let busy = Observation { in_flight: 7, all_gone: false };
+        let busy = Observation { is_closed: true, in_flight: 7, all_gone: false };
         assert_eq!(end.poll(Instant(0), busy), None);
         assert_eq!(end.on_stop(Instant(0)), Some(Action::StopReceiving));
         assert_eq!(end.on_stop(Instant(1)), None);
@@ -118,13 +124,16 @@ mod tests {
             assert_eq!(end.poll(late, busy), Some(Action::KillNfs));
             assert_eq!(end.poll(late, busy), None);
         }
-        assert_eq!(end.poll(drained, Observation { in_flight: 7, all_gone: true }), Some(Action::End));
+        assert_eq!(end.poll(drained, Observation { all_gone: true, ..busy }), Some(Action::End));
     }
 
     #[test]
     fn an_empty_chain_is_not_waited_for() {
         let mut end = Shutdown::default();
         end.on_stop(Instant(5));
-        assert_eq!(end.poll(Instant(6), Observation::default()), Some(Action::StopNfs));
+        // A worker that has not heard of it may still let one in.
+        assert_eq!(end.poll(Instant(6), Observation::default()), None);
+        let closed = Observation { is_closed: true, ..Observation::default() };
+        assert_eq!(end.poll(Instant(7), closed), Some(Action::StopNfs));
     }
 }

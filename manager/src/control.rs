@@ -468,7 +468,7 @@ impl Control {
     /// Makes some of the instances of an NF and starts them, or waits for them to attach.
     fn add_some_instances(&mut self, nf: &Nf, which: Range<usize>) -> Vec<usize> {
         let stage = self.numbers.stages[&nf.name];
-        let workers: Vec<u32> = self.fabric.workers.iter().map(|worker| worker.core).collect();
+        let workers = self.cores_of_workers();
         let mut made = Vec::new();
         for which in which {
             let measured_ns = self.measured_ns(nf);
@@ -496,6 +496,11 @@ impl Control {
             }
         }
         made
+    }
+
+    /// Returns the core of each worker.
+    fn cores_of_workers(&self) -> Vec<u32> {
+        self.fabric.workers.iter().map(|worker| worker.core).collect()
     }
 
     /// Runs a function on the instances, and carries out its effects on other parts.
@@ -726,7 +731,9 @@ impl Control {
             return false;
         }
         let all_gone = self.instances.iter().all(Instance::is_gone) && self.instances.have_no_spares();
-        let seen = shutdown::Observation { in_flight: self.in_flight(), all_gone };
+        // In this order: what came in before the last worker heard of it is counted.
+        let is_closed = self.fabric.is_current();
+        let seen = shutdown::Observation { is_closed, in_flight: self.in_flight(), all_gone };
         match self.end.poll(self.now(), seen) {
             Some(shutdown::Action::End) => true,
             Some(action) => {
@@ -749,6 +756,8 @@ impl Control {
                     replication.leave();
                 }
                 self.fabric.post_all(|| Command::Receive(false));
+                // Who has taken this plan has obeyed that, too.
+                self.fabric.publish();
             }
             shutdown::Action::StopNfs => {
                 self.parting = self.nfs_status();

@@ -226,3 +226,26 @@ fn nfs_are_restarted_and_drained_under_traffic() {
     }
     assert_nothing_lost(&session.stop());
 }
+
+/// A manager that runs for months starts more processes than it has numbers for instances.
+#[test]
+fn an_nf_is_restarted_more_often_than_there_are_numbers() {
+    const NUMBERS: usize = 256;
+    let text = whole(&[
+        with_nf("first", "run = \"forward\"\ninstances = 2"),
+        with_chain("there", &["first"], "west"),
+        with_chain("back", &["first"], "east"),
+    ]);
+    let session = Session::start(&text);
+    for round in 0..NUMBERS / 2 + 2 {
+        let done = session.ask(Request::Restart { nf: "first".to_owned() });
+        done.unwrap_or_else(|refusal| panic!("restart {round}: {refusal}"));
+    }
+    session.ask(Request::Drain { nf: "first.2".to_owned() }).unwrap();
+    session.ask(Request::Restart { nf: "first.2".to_owned() }).unwrap();
+    session.wait_for_packets("there", PACKETS);
+    let now = session.audited();
+    assert_nothing_lost(&now);
+    assert!(now.nfs.len() == 2 && now.nfs.iter().all(|nf| nf.failures == 0), "{:#?}", now.nfs);
+    assert_nothing_lost(&session.stop());
+}

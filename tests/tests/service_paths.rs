@@ -370,7 +370,7 @@ fn open_vswitch_is_the_classifier_and_the_end_of_the_path() {
     let lost = |seen: &Snapshot| -> u64 {
         seen.drops.iter().filter(|drop| drop.chain != "-").map(|drop| drop.count).sum()
     };
-    assert_eq!(lost(&last), lost(&ready), "{:#?}", last.drops);
+    assert_eq!(lost(&last), lost(&ready), "{:#?}\n{:#?}", last.drops, last.events);
     assert_eq!((port(&last, "west").failed, port(&last, "east").failed), (0, 0));
     let read = |file: &Path| -> BTreeSet<String> { fields(file, &PATH_FIELDS).into_iter().collect() };
     let [west, east] = files.map(|(_, file)| read(&file));

@@ -34,7 +34,7 @@ use super::link;
 use super::state::StateHome;
 use crate::config::Config;
 use crate::config::model::Nf;
-use crate::fabric::{Fabric, INSTANCES_MAX};
+use crate::fabric::Fabric;
 use crate::output::Outputs;
 use crate::record::Recorder;
 use crate::status::EventCode;
@@ -116,7 +116,8 @@ pub enum Effect {
     },
 }
 
-/// All instances, gone ones included: a number is given once.
+/// All instances, gone ones included. The number of one that is gone is given to the next of its name and
+/// core, as to the next process of one: what it counts goes on.
 #[derive(Default)]
 pub struct Instances {
     all: Vec<Instance>,
@@ -150,30 +151,18 @@ impl Instances {
     /// Makes room for an instance of an NF. `workers` are the cores of the workers. `None` when there have
     /// been too many.
     pub fn add(&mut self, nf: &Nf, stage: NfId, which: usize, workers: &[u32]) -> Option<usize> {
-        let at = self.all.len();
-        if at == INSTANCES_MAX {
-            return None;
-        }
+        let at = self
+            .vacant(nf, (stage, which), workers)
+            .or_else(|| self.has_numbers(1).then_some(self.all.len()))?;
         let core = nf.cores[which];
-        let name = name(nf, which);
-        let worker = self.worker_for(core, workers);
+        let (name, worker) = (name(nf, which), self.worker_for(core, workers));
         let seat = Seat { number: InstanceId(at as u16), stage, name, core, worker, nf: nf.clone() };
-        self.all.push(Instance::new(seat, &self.recorder));
+        let instance = Instance::new(seat, &self.recorder);
+        match self.all.get_mut(at) {
+            Some(gone) => *gone = instance,
+            None => self.all.push(instance),
+        }
         Some(at)
-    }
-
-    /// Returns the worker of an instance on a core: the one of that core, if it has one. NFs of one core
-    /// yield to each other, so one worker knows all of them; a core without instances is dealt to the worker
-    /// that has the fewest.
-    fn worker_for(&self, core: u32, workers: &[u32]) -> WorkerId {
-        let here = |instance: &&Instance| !instance.is_gone() && instance.seat.core == core;
-        let of_core = workers.iter().position(|own| *own == core).map(|at| WorkerId(at as u8));
-        let load = |worker: &WorkerId| {
-            let has = |instance: &&Instance| !instance.is_gone() && instance.seat.worker == *worker;
-            self.all.iter().filter(has).count()
-        };
-        let least = || (0..workers.len() as u8).map(WorkerId).min_by_key(load).unwrap_or_default();
-        of_core.or_else(|| self.all.iter().find(here).map(|one| one.seat.worker)).unwrap_or_else(least)
     }
 
     /// Returns the descriptors to wait for.

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 
 use headgate_api::request::{Applied, NOTHING_TO_CHANGE};
+use headgate_decide::units::NfId;
 
 use super::super::instance::Instance;
 use super::super::{Control, origin};
@@ -16,7 +17,6 @@ use super::{Change, Replacement, failed};
 use crate::api::{Answer, RequestError, answer};
 use crate::config::model::Nf;
 use crate::config::{Config, OnFailure};
-use crate::fabric::INSTANCES_MAX;
 
 impl Control {
     /// Begins to replace the instances of an NF, or one instance.
@@ -32,7 +32,11 @@ impl Control {
         let all = self.named(name)?;
         let nf = &all[0].nf;
         refuse_restart(nf)?;
-        if self.instances.len() + all.len() > INSTANCES_MAX {
+        let workers = self.cores_of_workers();
+        let stage = NfId(self.numbers.stages[&nf.name]);
+        let is_new =
+            |one: &&Replacement| self.instances.vacant(&one.nf, (stage, one.which), &workers).is_none();
+        if !self.instances.has_numbers(all.iter().filter(is_new).count()) {
             return Err(failed("there have been too many instances since the start; restart the manager"));
         }
         self.replace_next(all, reply, Vec::new());
