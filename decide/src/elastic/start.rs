@@ -89,6 +89,10 @@ pub struct Start {
     pub expected: Expected,
 }
 
+/// Part of the band's end that a new instance is expected to take at most. Our choice: half of one that is
+/// far above a low band is above it by itself, and with more an idle core would never help.
+const TAKEN_MAX: f64 = 0.9;
+
 /// Returns what a node starts, best first: each rival's service at most once, while it would not be
 /// under-used and a core stays below the band's end with it. `allowed` is what the orchestrator leaves of
 /// each service.
@@ -116,13 +120,14 @@ pub fn starts(
         // come to.
         let used = |kappa: f64| kappa / (1.0 + kappa);
         let limit = used(band.high);
-        let room = |core: &CoreLoad| limit - used(core.kappa) - used(expected.kappa) / 2.0;
+        let taken = (used(expected.kappa) / 2.0).min(TAKEN_MAX * limit);
+        let room = |core: &CoreLoad| limit - used(core.kappa) - taken;
         let best = |one: &&mut CoreLoad, other: &&mut CoreLoad| {
             room(one).total_cmp(&room(other)).then(other.core.cmp(&one.core))
         };
         let Some(core) = cores.iter_mut().max_by(best).filter(|core| room(core) > 0.0) else { continue };
         starts.push(Start { service, core: core.core, expected });
-        let load = used(core.kappa) + used(expected.kappa) / 2.0;
+        let load = used(core.kappa) + taken;
         core.kappa = crate::market::kappa_of(load);
         core.instances += 1;
     }

@@ -75,6 +75,18 @@ fn the_best_paid_service_starts_first_where_a_core_has_room() {
 }
 
 #[test]
+fn an_idle_core_helps_whatever_the_band() {
+    for high in [0.1, 0.3, 0.5, 0.85] {
+        let band = Band::of_utilisations(0.05, high).unwrap();
+        // As much as a price can tell.
+        let rivals = [rival(99.0, 1.0, 0.0)];
+        let core = |used| [CoreLoad { core: 0, kappa: kappa_of(used), instances: 0 }];
+        assert_eq!(starts(&band, 0.3, &rivals, &core(0.0), |_| 1).len(), 1, "{high}");
+        assert!(starts(&band, 0.3, &rivals, &core(high), |_| 1).is_empty(), "{high}");
+    }
+}
+
+#[test]
 fn an_instance_ends_when_all_conditions_have_held() {
     let band = Band::default();
     let soon = AGE.as_secs_f64() as u64 + u64::from(EPOCHS) + 1;
