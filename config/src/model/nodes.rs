@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use headgate_decide::elastic::Band;
+use headgate_decide::steer::sharing::{Mode, Rules};
 use serde::Serialize;
 
 use super::super::digest::Digest;
@@ -81,6 +82,18 @@ impl Steering {
     pub fn band(&self) -> Band {
         let part = |percent: u8| f64::from(percent) / 100.0;
         Band::of_utilisations(part(self.low), part(self.high)).unwrap_or_default()
+    }
+
+    /// Returns what flows are divided by.
+    pub fn rules(&self) -> Rules {
+        let mode = match self.mode {
+            SteeringMode::Drench => Mode::Drench,
+            SteeringMode::Nearest => Mode::Nearest,
+            SteeringMode::Ecmp => Mode::Ecmp,
+            SteeringMode::LeastLoaded => Mode::LeastLoaded,
+            SteeringMode::Random => Mode::Random,
+        };
+        Rules { mode, off_path: self.price_of_hop(), theta: self.band().theta() }
     }
 
     /// Returns the price of a hop off the shortest way, an idle core being 1.

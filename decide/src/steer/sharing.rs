@@ -74,11 +74,14 @@ pub struct Sharing {
     redirection: Redirection,
     /// When each slot moved last.
     moved: [Option<Instant>; SLOTS],
+    /// Servers that new flows may go to, as they were last.
+    open: Vec<Owner>,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
-        Self { table: [None; SLOTS], redirection: Redirection::default(), moved: [None; SLOTS] }
+        let (table, moved) = ([None; SLOTS], [None; SLOTS]);
+        Self { table, redirection: Redirection::default(), moved, open: Vec::new() }
     }
 }
 
@@ -95,15 +98,39 @@ impl Sharing {
         &self.table
     }
 
-    /// Takes in that servers were lost or came: slots of lost ones go to the next cheapest. `rate` is what
-    /// the table's packets take, per second. Returns how many slots had a server and have another now.
-    pub fn on_servers(
+    /// Returns the servers that new flows may go to.
+    #[must_use]
+    pub fn open(&self) -> &[Owner] {
+        &self.open
+    }
+
+    /// Follows who serves, and at the end of a period what it costs. `open` are those that new flows may go
+    /// to. Returns how many slots had a server and have another now.
+    pub fn settle(
         &mut self,
+        (now, ends): (Instant, bool),
         rules: Rules,
         pricing: &mut Pricing,
-        servers: &[Server],
-        rate: f64,
+        open: &[Server],
+        (state, rates): (State, &[f64; SLOTS]),
     ) -> usize {
+        let owners: Vec<Owner> = open.iter().map(|server| server.owner).collect();
+        let comes = owners.iter().any(|owner| !self.open.contains(owner));
+        let mut moved = 0;
+        if owners != self.open {
+            moved = self.on_servers(rules, pricing, open, rates.iter().sum());
+            self.open = owners;
+        }
+        // One that comes is waited for, where there is load: it gets its part of new flows at once.
+        if ends || comes {
+            moved += self.on_period(now, rules, pricing, open, (state, rates));
+        }
+        moved
+    }
+
+    /// Takes in that servers were lost or came: slots of lost ones go to the next cheapest. `rate` is what
+    /// the table's packets take, per second. Returns how many slots had a server and have another now.
+    fn on_servers(&mut self, rules: Rules, pricing: &mut Pricing, servers: &[Server], rate: f64) -> usize {
         let before = self.table;
         let is_alive = |owner: Owner| servers.iter().any(|server| server.owner == owner);
         match rules.mode {

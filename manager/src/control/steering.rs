@@ -9,13 +9,13 @@ use std::sync::Arc;
 use headgate_decide::market::local::next_kappa;
 use headgate_decide::routes::Network;
 use headgate_decide::spread::SLOTS;
-use headgate_decide::steer::sharing::{Mode, Rules, Server as Choice, Sharing};
+use headgate_decide::steer::sharing::{Server as Choice, Sharing};
 use headgate_decide::steer::slots::SlotTable;
 use headgate_decide::steer::{NodeId as Node, Owner};
 use headgate_decide::units::{InstanceId, Instant as Moment, Span};
 use headgate_path::plan::{NodeId, Server, Share};
 
-use crate::config::{SteeringMode, model};
+use crate::config::model;
 use crate::status::StoreStatus;
 
 /// Service time that is assumed of an NF which nobody has measured. Our choice: it decides how evenly the
@@ -28,8 +28,6 @@ pub(super) struct Table {
     pub(super) sharing: Sharing,
     /// Servers that were alive at the last pass, with the cost of a packet there.
     pub(super) servers: Vec<(Choice, f64)>,
-    /// Those of them that new flows may go to.
-    pub(super) open: Vec<Owner>,
     /// Packets of each slot at the end of the last period.
     counted: [u64; SLOTS],
     /// Packets per second of each slot in the last period.
@@ -46,7 +44,6 @@ impl Table {
         Self {
             sharing: Sharing::with_table(table),
             servers: Vec::new(),
-            open: Vec::new(),
             counted: std::array::from_fn(|slot| share.known.steered(slot)),
             rates: [0.0; SLOTS],
             moved: 0,
@@ -158,18 +155,6 @@ impl Map {
     pub fn places(&self) -> impl Iterator<Item = u16> {
         0..self.network.nodes.len() as u16
     }
-}
-
-/// Returns what flows are divided by.
-pub(super) fn rules_of(settings: &model::Steering) -> Rules {
-    let mode = match settings.mode {
-        SteeringMode::Drench => Mode::Drench,
-        SteeringMode::Nearest => Mode::Nearest,
-        SteeringMode::Ecmp => Mode::Ecmp,
-        SteeringMode::LeastLoaded => Mode::LeastLoaded,
-        SteeringMode::Random => Mode::Random,
-    };
-    Rules { mode, off_path: settings.price_of_hop(), theta: settings.band().theta() }
 }
 
 /// What is remembered of a node's own NFs and of tables.

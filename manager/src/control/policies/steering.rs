@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 
 use super::super::Control;
 use super::super::instance::Instance;
-use super::super::steering::{CoreLoad, Map, SERVICE_ASSUMED_NS, Table, owner, rules_of, stage_of};
+use super::super::steering::{CoreLoad, Map, SERVICE_ASSUMED_NS, Table, owner, stage_of};
 use crate::beats::{Beats, Change, Offered};
 use crate::config::model::{Node, Steering};
 use crate::layout::SHARE_TICK;
@@ -272,7 +272,7 @@ impl Control {
 
     /// Decides on all tables. Returns whether any, or who is alive, is another now.
     fn divide(&mut self, now: Moment, map: &Map, offers: &Offers, (asked, ends): (Vec<Asked>, bool)) -> bool {
-        let rules = rules_of(&map.settings);
+        let rules = map.settings.rules();
         let mut pricing = Pricing::new(&offers.kappas);
         let (mut is_changed, mut told, mut taken) = (false, Vec::new(), Vec::new());
         let is_heard = self.watchers.hear_decisions();
@@ -283,7 +283,8 @@ impl Control {
             };
             let before = (owners(&table.servers), *table.sharing.table());
             let servers = priced(&one.choices, rules, &pricing);
-            let moved = settle(table, &mut pricing, (rules, now, ends), &one);
+            let input = (one.state, &table.rates);
+            let moved = table.sharing.settle((now, ends), rules, &mut pricing, &one.open, input);
             if ends || owners(&servers) != before.0 {
                 table.servers = servers;
             }
@@ -314,28 +315,6 @@ impl Control {
         }
         self.fabric.publish();
     }
-}
-
-/// Lets a table follow who serves, and at the end of a period what it costs. Returns the slots that moved.
-fn settle(
-    table: &mut Table,
-    pricing: &mut Pricing,
-    (rules, now, ends): (Rules, Moment, bool),
-    asked: &Asked,
-) -> usize {
-    let open: Vec<Owner> = asked.open.iter().map(|choice| choice.owner).collect();
-    let (mut moved, comes) = (0, open.iter().any(|owner| !table.open.contains(owner)));
-    if open != table.open {
-        let rate = table.rate();
-        moved = table.sharing.on_servers(rules, pricing, &asked.open, rate);
-        table.open = open;
-    }
-    // One that comes is waited for, where there is load: it gets its part of new flows at once.
-    if ends || comes {
-        let rates = table.rates;
-        moved += table.sharing.on_period(now, rules, pricing, &asked.open, (asked.state, &rates));
-    }
-    moved
 }
 
 fn owners(servers: &[(Choice, f64)]) -> Vec<Owner> {

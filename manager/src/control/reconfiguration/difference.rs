@@ -63,11 +63,14 @@ fn refuse_fixed(old: &Config, next: &Config) -> Result<(), RequestError> {
 }
 
 /// Returns whether two configurations are the part of one node, with the same links and groups. The rest of
-/// the file may differ, and with it the digest.
+/// the file may differ, and with it the digest, and how flows are divided.
 fn is_same_node(old: &Config, next: &Config) -> bool {
-    let digest = old.node.as_ref().map(|node| &node.digest).cloned().unwrap_or_default();
-    let next = next.node.clone().map(|node| Node { digest, ..node });
-    old.node == next
+    let (Some(old), Some(next)) = (&old.node, &next.node) else { return old.node == next.node };
+    // The thread of beats has its own.
+    let beat_ns = |node: &Node| node.steering.map(|steering| steering.beat_ns);
+    let is_beat_same = old.steering.is_none() || next.steering.is_none() || beat_ns(old) == beat_ns(next);
+    let next = Node { digest: old.digest.clone(), steering: old.steering, ..next.clone() };
+    is_beat_same && *old == next
 }
 
 /// Returns the part of a configuration that is on interfaces of the kernel, without what can change there.
