@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 
 pub use crate::event::{Event, EventCode, Severity};
 pub use cluster::{
-    BeatStatus, ClaimStatus, ClusterStatus, NodeStatus, OfferStatus, RangeStatus, ServerStatus,
-    SharedStageStatus, StoreStatus,
+    AppliedStatus, BeatStatus, ClaimStatus, ClusterStatus, NodeStatus, OfferStatus, RangeStatus,
+    ServerStatus, SharedStageStatus, StoreStatus,
 };
 pub use groups::{FailoverStatus, GroupStatus, LaneStatus, RefusedFrames};
 

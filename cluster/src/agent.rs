@@ -5,15 +5,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use headgate_api::request::{Answer, Request};
-use headgate_api::status::{ClaimStatus, ClusterStatus, EventCode, StoreStatus};
+use headgate_api::request::Request;
+use headgate_api::status::{ClusterStatus, EventCode, StoreStatus};
 use headgate_config::Config;
-use headgate_config::model::{Node, Steering};
+use headgate_config::model::Node;
 use headgate_decide::units::{Instant, Span};
 
-use crate::keys::{Alive, Claim, Keys, Known, Leader, State, View, written};
+use crate::follow::Follower;
+use crate::keys::{Alive, Claim, Keys, Leader, State, View, written};
+use crate::manager::Manager;
 use crate::node::{Action, Claims, Rules};
 use crate::orchestrator::Orchestrator;
+use crate::status;
 use crate::store::{If, Lease, Store, StoreError, Then};
 
 /// Lease of a node, in seconds: its claims are those of nobody so long after it died.
@@ -32,16 +35,6 @@ const LOOK_MAX: Span = Span::from_millis(250);
 const FAILURES: u32 = 3;
 /// Time for which another process may have this node's name: the lease of an earlier one of its own.
 const NAME_TAKEN_MAX: Span = Span::from_secs(NODE_LEASE_S + 3);
-
-/// Way to the manager of this node.
-pub trait Manager: Send + Sync {
-    /// Sends a request, and waits for its answer.
-    fn ask(&self, request: Request) -> Answer;
-    /// Tells what happened.
-    fn tell(&self, code: EventCode, who: &str, what: String);
-    /// Says how the store is.
-    fn tell_store(&self, store: StoreStatus);
-}
 
 /// Reason why there is no agent.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +96,9 @@ struct Runner {
     /// The lease of the orchestrator, where this node is it.
     leads: Option<Lease>,
     claims: Claims,
+    follower: Follower,
+    /// Digest of the file that the manager goes by.
+    digest: String,
     orchestrator: Orchestrator,
     epoch_due: Instant,
     failures: u32,
@@ -116,8 +112,7 @@ impl Runner {
     fn of(config: &Config, manager: Arc<dyn Manager>) -> Option<Self> {
         let node: &Node = config.node.as_ref()?;
         let store = node.store.clone()?;
-        let steering: Steering = node.steering.unwrap_or_default();
-        let period = Span(steering.period_ns);
+        let rules = rules_of(node);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Some(Self {
             manager,
@@ -125,12 +120,14 @@ impl Runner {
             store: Store::new(store.servers, PATIENCE),
             alive: Alive { incarnation: since.as_nanos() as u64 },
             node: node.name.clone(),
-            rules: Rules { band: steering.band(), off_path: steering.price_of_hop(), period },
-            look_every: Span((period.0 / 5).clamp(LOOK_MIN.0, LOOK_MAX.0)),
+            rules,
+            look_every: Span((rules.period.0 / 5).clamp(LOOK_MIN.0, LOOK_MAX.0)),
             began: std::time::Instant::now(),
             lease: None,
             leads: None,
             claims: Claims::default(),
+            follower: Follower::default(),
+            digest: digest_of(node),
             orchestrator: Orchestrator::of(config),
             epoch_due: Instant::default(),
             failures: 0,
@@ -190,10 +187,11 @@ impl Runner {
         let Some(held) = self.lease else { return Ok(()) };
         let entries = self.store.range(self.keys.prefix())?;
         let view = self.keys.view(entries);
-        self.say(&view);
+        status::take(&mut self.said, &view);
         if !self.is_own_name(now, &view, held.lease)? {
             return Ok(());
         }
+        self.follow(now, &view, held.lease)?;
         let Some(status) = self.ask_status() else { return Ok(()) };
         let term = self.lead(&view)?;
         if let Some(term) = term {
@@ -205,6 +203,28 @@ impl Runner {
         }
         for action in self.claims.poll(now, self.rules, &view, &status) {
             self.carry_out(held.lease, &view, action)?;
+        }
+        Ok(())
+    }
+
+    /// Goes by the file that the store holds for all.
+    fn follow(&mut self, now: Instant, view: &View, lease: Lease) -> Result<(), StoreError> {
+        let own = (self.node.as_str(), self.digest.as_str());
+        let ways = (&mut self.store, &self.keys);
+        let followed = self.follower.poll(now, own, view, ways, &self.manager)?;
+        if let Some(config) = followed.config {
+            self.digest = config.node.as_ref().map_or_else(String::new, digest_of);
+            self.orchestrator = Orchestrator::of(&config);
+            self.rules = config.node.as_ref().map_or(self.rules, rules_of);
+        }
+        if let Some(applied) = followed.say {
+            let key = self.keys.applied(&self.node);
+            self.store.transact(&[], &[Then::Put(&key, written(&applied), lease)])?;
+            if let Some(problem) = applied.problem {
+                let first = problem.lines().next().unwrap_or_default();
+                let what = format!("file {} of the store: {first}", applied.revision);
+                self.manager.tell(EventCode::StoreProblem, "store", what);
+            }
         }
         Ok(())
     }
@@ -223,21 +243,6 @@ impl Runner {
             }
         }
         Ok(())
-    }
-
-    fn say(&mut self, view: &View) {
-        let claim = |((nf, node), known): (&(String, String), &Known<Claim>)| ClaimStatus {
-            nf: nf.clone(),
-            node: node.clone(),
-            state: known.value.state.word().to_owned(),
-            why: known.value.why.clone(),
-        };
-        self.said.claims = view.claims.iter().map(claim).collect();
-        self.said.orchestrator = view.leader.as_ref().map(|leader| leader.value.node.clone());
-        self.said.term = view.leader.as_ref().map_or(self.said.term, |leader| leader.created);
-        self.said.problem = view.unread.first().map(|key| {
-            format!("{} keys of the store mean nothing to this version, {key} for one", view.unread.len())
-        });
     }
 
     /// Returns whether this node has its name in the store.
@@ -378,4 +383,16 @@ impl Runner {
             );
         }
     }
+}
+
+/// Returns the digest of a node's file, as specs have it.
+fn digest_of(node: &Node) -> String {
+    format!("{:016x}", node.digest.whole())
+}
+
+/// Returns what a node's claims go by.
+fn rules_of(node: &Node) -> Rules {
+    let steering = node.steering.unwrap_or_default();
+    let (band, off_path) = (steering.band(), steering.price_of_hop());
+    Rules { band, off_path, period: Span(steering.period_ns) }
 }

@@ -5,7 +5,13 @@
 //! /headgate/CLUSTER/orchestrator     Leader  under a lease of its own; its revision is the term
 //! /headgate/CLUSTER/allow/NF         Allow   under the orchestrator's lease
 //! /headgate/CLUSTER/claim/NF/NODE    Claim   under the node's lease
+//! /headgate/CLUSTER/proposal         Spec    under the lease of who proposes it
+//! /headgate/CLUSTER/spec             Spec    the file in force
+//! /headgate/CLUSTER/applied/NODE     Applied under the node's lease
+//! /headgate-text/CLUSTER/REVISION/PART       text of a spec, in parts
 //! ```
+//!
+//! Texts lie apart, so that they are not read at each look.
 
 use std::collections::BTreeMap;
 
@@ -73,6 +79,42 @@ pub struct Claim {
     pub why: String,
 }
 
+/// A file that all nodes are to go by. Its text lies beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// Number of the file: each later one has a higher one.
+    pub revision: u64,
+    /// Digest of what it says, as nodes form it of theirs.
+    pub digest: String,
+    /// Length of its text, in bytes.
+    pub bytes: u64,
+    /// Parts of its text.
+    pub parts: u32,
+}
+
+/// How far a node is with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// It has looked at what was proposed.
+    Checked,
+    /// It goes by it, or says why not.
+    Applied,
+}
+
+/// What a node says of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// The file.
+    pub revision: u64,
+    /// How far it is.
+    pub step: Step,
+    /// What changes there, or did, in sentences.
+    pub changes: Vec<String>,
+    /// Why it cannot; `None`: it can.
+    pub problem: Option<String>,
+}
+
 /// A value, and the revisions in which it was made and written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known<T> {
@@ -85,11 +127,12 @@ pub struct Known<T> {
 #[derive(Clone, Debug)]
 pub struct Keys {
     prefix: String,
+    texts: String,
 }
 
 impl Keys {
     pub fn of(cluster: &str) -> Self {
-        Self { prefix: format!("/headgate/{cluster}/") }
+        Self { prefix: format!("/headgate/{cluster}/"), texts: format!("/headgate-text/{cluster}/") }
     }
 
     pub fn prefix(&self) -> &str {
@@ -112,6 +155,28 @@ impl Keys {
         format!("{}claim/{nf}/{node}", self.prefix)
     }
 
+    pub fn proposal(&self) -> String {
+        format!("{}proposal", self.prefix)
+    }
+
+    pub fn spec(&self) -> String {
+        format!("{}spec", self.prefix)
+    }
+
+    pub fn applied(&self, node: &str) -> String {
+        format!("{}applied/{node}", self.prefix)
+    }
+
+    /// Returns the key of a part of a text. Those of a later revision come behind.
+    pub fn text(&self, revision: u64, part: u32) -> String {
+        format!("{}{part:04}", self.texts_from(revision))
+    }
+
+    /// Returns what the keys of a revision's text begin with.
+    pub fn texts_from(&self, revision: u64) -> String {
+        format!("{}{revision:020}/", self.texts)
+    }
+
     /// Returns what the entries of a cluster say.
     pub fn view(&self, entries: Vec<Entry>) -> View {
         let mut view = View::default();
@@ -128,6 +193,11 @@ impl Keys {
                 }),
                 ["claim", nf, node] => read(&entry).map(|one| {
                     view.claims.insert(((*nf).to_owned(), (*node).to_owned()), one);
+                }),
+                ["proposal"] => read(&entry).map(|one| view.proposal = Some(one)),
+                ["spec"] => read(&entry).map(|one| view.spec = Some(one)),
+                ["applied", node] => read(&entry).map(|one| {
+                    view.applied.insert((*node).to_owned(), one);
                 }),
                 _ => None,
             };
@@ -152,6 +222,11 @@ pub struct View {
     pub allows: BTreeMap<String, Known<Allow>>,
     /// By NF and node.
     pub claims: BTreeMap<(String, String), Known<Claim>>,
+    /// The file that is proposed, and the one in force.
+    pub proposal: Option<Known<Spec>>,
+    pub spec: Option<Known<Spec>>,
+    /// What each node says of them.
+    pub applied: BTreeMap<String, Known<Applied>>,
     /// Keys that mean nothing to us, or whose value does not.
     pub unread: Vec<String>,
 }

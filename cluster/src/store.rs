@@ -57,8 +57,12 @@ pub enum If<'k> {
 pub enum Then<'k> {
     /// Sets a key, under a lease.
     Put(&'k str, String, Lease),
+    /// Sets a key that stays.
+    Keep(&'k str, String),
     /// Removes a key.
     Delete(&'k str),
+    /// Removes all keys from the first on, the last one left out.
+    DeleteBetween(&'k str, &'k str),
 }
 
 /// A store.
@@ -82,10 +86,24 @@ impl Store {
         self.servers.get(self.asked).map(SocketAddr::to_string).unwrap_or_default()
     }
 
+    /// Returns how many servers there are.
+    pub const fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
     /// Returns all keys that begin so, in order.
     pub fn range(&mut self, prefix: &str) -> Result<Vec<Entry>, StoreError> {
-        let body = json!({ "key": encoded(prefix), "range_end": STANDARD.encode(after(prefix)) });
-        let answer: RangeAnswer = self.ask("kv/range", &body)?;
+        self.entries(&json!({ "key": encoded(prefix), "range_end": STANDARD.encode(after(prefix)) }))
+    }
+
+    /// Returns one key; `None` where it is not there.
+    pub fn get(&mut self, key: &str) -> Result<Option<Entry>, StoreError> {
+        let mut entries = self.entries(&json!({ "key": encoded(key) }))?;
+        Ok(entries.pop().filter(|entry| entry.key == key))
+    }
+
+    fn entries(&mut self, body: &Json) -> Result<Vec<Entry>, StoreError> {
+        let answer: RangeAnswer = self.ask("kv/range", body)?;
         let entries: Result<Vec<Entry>, String> = answer.kvs.into_iter().map(EntryAnswer::entry).collect();
         entries.map_err(|why| self.unanswered(why))
     }
@@ -104,7 +122,13 @@ impl Store {
             Then::Put(key, value, Lease(lease)) => json!({ "request_put": {
                 "key": encoded(key), "value": encoded(value), "lease": lease.to_string()
             }}),
+            Then::Keep(key, value) => {
+                json!({ "request_put": { "key": encoded(key), "value": encoded(value) } })
+            }
             Then::Delete(key) => json!({ "request_delete_range": { "key": encoded(key) } }),
+            Then::DeleteBetween(from, to) => {
+                json!({ "request_delete_range": { "key": encoded(from), "range_end": encoded(to) } })
+            }
         };
         let body = json!({
             "compare": conditions.iter().map(condition).collect::<Vec<_>>(),

@@ -59,7 +59,7 @@ pub use simulation::{Arrivals, NfCost, Pauses, SimFault, Simulated, Simulation, 
 pub use values::{
     Affinity, BoxPorts, EtherType, FaultDirection, FaultKind, Hugepages, IdleWorker, Mode, OnChange,
     OnFailure, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, SteeringMode, Timing, Transport, User,
-    Vlan, Wiring,
+    Vlan, Wiring, nanoseconds, packets_per_second,
 };
 
 use document::Document;

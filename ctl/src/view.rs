@@ -3,6 +3,7 @@
 mod bfd;
 mod cluster;
 mod explanation;
+mod forecast;
 mod frame;
 mod groups;
 mod interval;
@@ -14,6 +15,7 @@ mod tests;
 pub use bfd::bfd;
 pub use cluster::{cluster, new_flows, node_state, offers, path, prices};
 pub use explanation::explanation;
+pub use forecast::{answer_state, applied, forecast};
 pub use frame::{ChainFrame, Frame, StageFrame};
 pub use groups::groups;
 pub use interval::Interval;

@@ -72,6 +72,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "headgate",
         &[
             "headgate-api",
+            // A file for all nodes goes into their store.
+            "headgate-cluster",
             "headgate-config",
             "headgate-decide",
             "headgate-host",

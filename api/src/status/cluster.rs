@@ -58,6 +58,24 @@ pub struct StoreStatus {
     pub term: u64,
     /// Claims of all nodes to serve NFs.
     pub claims: Vec<ClaimStatus>,
+    /// Number of the file in force for all nodes; `None`: each goes by its own.
+    pub file: Option<u64>,
+    /// How far nodes are with that file, or with one that is proposed.
+    pub applied: Vec<AppliedStatus>,
+}
+
+/// How far a node is with a file for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AppliedStatus {
+    /// The node.
+    pub node: String,
+    /// Number of the file.
+    pub file: u64,
+    /// Whether it goes by it, or would; false: it has looked at it only.
+    pub is_applied: bool,
+    /// Why it cannot go by it.
+    pub problem: Option<String>,
 }
 
 /// Claim of a node to serve an NF.

@@ -7,6 +7,8 @@ mod nf;
 mod port;
 mod quantity;
 
+use std::fmt;
+
 use serde_json::{Map, Value as Json, json};
 
 use super::codes::Code;
@@ -25,7 +27,7 @@ pub use port::{
     ArrivalKind, Device, FaultDirection, FaultKind, FrameSize, IpVersion, NshAddress, Order, Part,
     ReplayMode, SizeMix, Timing, Transport,
 };
-pub use quantity::{Period, Rate, Whole, duration_text};
+pub use quantity::{Period, Rate, Whole, duration_text, nanoseconds, packets_per_second};
 
 /// Error of a value: the reason why a string or an integer is not the value wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +38,12 @@ pub struct ValueError {
     pub message: String,
     /// Cure.
     pub help: String,
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.message, self.help)
+    }
 }
 
 impl ValueError {

@@ -176,6 +176,26 @@ impl Word for Rate {
     }
 }
 
+/// Reads packets per second as files have them: `200k`.
+///
+/// # Errors
+/// What is wrong, and the cure.
+pub fn packets_per_second(text: &str) -> Result<u64, String> {
+    match Rate::from_text(text) {
+        Ok(Rate::PacketsPerSecond(rate)) => Ok(rate),
+        Ok(Rate::Max) => Err("write a number, like 200k".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads a time as files have it, in nanoseconds: `2us`.
+///
+/// # Errors
+/// What is wrong, and the cure.
+pub fn nanoseconds(text: &str) -> Result<u64, String> {
+    TIME.read(text).map_err(|error| error.to_string())
+}
+
 /// A duration of `MIN` to `MAX` nanoseconds, written like `"5ms"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]

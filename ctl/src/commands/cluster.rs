@@ -1,4 +1,6 @@
-//! `headgate cluster`: nodes that share NFs, as one of them sees it.
+//! `headgate cluster`: nodes that share NFs, as one of them sees it, and a file for all of them.
+
+mod apply;
 
 use headgate_api::explanation::Explanation;
 use headgate_api::status::ClusterStatus;
@@ -16,6 +18,7 @@ pub enum Command {
     Status(StatusArgs),
     Prices(PricesArgs),
     Path(PathArgs),
+    Apply(apply::Args),
 }
 
 /// Show nodes, links, what each offers, and how flows are divided
@@ -67,6 +70,7 @@ pub fn run(command: &Command, out: &Output) -> Result<Exit, CommandError> {
             Ok(Exit::Ok)
         }
         Command::Path(args) => path(args, out),
+        Command::Apply(args) => apply::run(args, out),
     }
 }
 
@@ -75,7 +79,7 @@ fn ask(name: &str) -> Result<ClusterStatus, CommandError> {
     let cluster: Option<ClusterStatus> = api::call(name, &Request::Cluster)?;
     cluster.ok_or_else(|| {
         let message = format!(
-            "manager {name} shares no NF with other nodes: give an [[nf]] several, like `nodes = [\"a\", \"b\"]`"
+            "manager {name} shares no NF with other nodes, and has no store: give an [[nf]] several, like `nodes = [\"a\", \"b\"]`"
         );
         CommandError::new(Exit::Failed, message)
     })

@@ -35,6 +35,7 @@ fn store(store: &StoreStatus, ranges: &[RangeStatus], paint: Paint) -> String {
     if let Some(problem) = &store.problem {
         text += &format!("{}\n", harmless(problem));
     }
+    text += &files(store);
     let here: Vec<String> = ranges
         .iter()
         .map(|range| {
@@ -55,6 +56,16 @@ fn store(store: &StoreStatus, ranges: &[RangeStatus], paint: Paint) -> String {
         table.row([harmless(&claim.nf), harmless(&claim.node), harmless(&claim.state), harmless(&claim.why)]);
     }
     text + "\n" + &table.render(paint)
+}
+
+/// Returns which file is in force, and which nodes cannot go by it.
+fn files(store: &StoreStatus) -> String {
+    let file = store.file.map(|file| format!("file {file} is in force for all nodes\n"));
+    let problems = store.applied.iter().filter_map(|node| {
+        let first = node.problem.as_ref()?.lines().next().unwrap_or_default();
+        Some(format!("node {} cannot go by file {}: {}\n", harmless(&node.node), node.file, harmless(first)))
+    });
+    file.into_iter().chain(problems).collect()
 }
 
 /// Returns the price of each core.

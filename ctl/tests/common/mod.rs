@@ -4,6 +4,7 @@
 pub mod lab;
 pub mod network;
 pub mod numbers;
+pub mod store;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Lines, Read};

@@ -1,5 +1,7 @@
 //! Status of nodes that share NFs: who is alive, what cores cost, and how flows are divided.
 
+use std::sync::Arc;
+
 use headgate_decide::spread::SLOTS;
 use headgate_path::plan::Share;
 
@@ -11,10 +13,16 @@ use crate::config::model::{Nf, NodeRange};
 use crate::status::{ClusterStatus, NodeStatus, OfferStatus, RangeStatus, ServerStatus, SharedStageStatus};
 
 impl Control {
-    /// Returns nodes, prices, and how flows are divided; `None` where no NF is shared.
+    /// Returns nodes, prices, and how flows are divided; `None` where no NF is shared and there is no store.
     pub(super) fn cluster_status(&self) -> Option<ClusterStatus> {
-        let settings = self.config.node.as_ref()?.steering?;
-        let map = self.steering.map.as_deref()?;
+        let node = self.config.node.as_ref()?;
+        if node.steering.is_none() && node.store.is_none() {
+            return None;
+        }
+        let settings = node.steering.unwrap_or_default();
+        // Where no NF is shared, nobody else needs one.
+        let map = self.steering.map.clone().unwrap_or_else(|| Arc::new(Map::of(node)));
+        let map = &*map;
         let shares = self.fabric.parts.shares.iter();
         Some(ClusterStatus {
             node: map.name.clone(),
@@ -24,13 +32,7 @@ impl Control {
             stages: shares.filter_map(|share| self.shared_status(map, share)).collect(),
             beats: self.beats.as_ref().map(Beats::status).unwrap_or_default(),
             ranges: self.config.nfs.iter().filter_map(|nf| self.range_status(nf)).collect(),
-            store: self
-                .config
-                .node
-                .as_ref()?
-                .store
-                .as_ref()
-                .map(|_| self.steering.store.clone().unwrap_or_default()),
+            store: node.store.as_ref().map(|_| self.steering.store.clone().unwrap_or_default()),
         })
     }
 
@@ -86,7 +88,7 @@ impl Control {
                 flows: kept.as_ref().map(|kept| kept[at] as u64),
                 cost: known.map(|(_, cost)| *cost).filter(|cost| cost.is_finite()),
                 rate: table.rate_of(owner(places[at])),
-                leaving: known.is_some() && !table.open.contains(&owner(places[at])),
+                leaving: known.is_some() && !table.sharing.open().contains(&owner(places[at])),
             }
         };
         Some(SharedStageStatus {

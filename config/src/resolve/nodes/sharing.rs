@@ -99,12 +99,21 @@ impl Resolver<'_> {
             };
             self.check_range(range, nodes, at.value.state.key.as_ref());
         }
+        self.check_store(document, any);
+    }
+
+    /// Checks that a store is there where `ranges` need it, and nodes where a store is.
+    fn check_store(&mut self, document: &Document, ranges: bool) {
         let store = document.cluster.value().and_then(|cluster| cluster.store.key.as_ref());
-        match (store, any) {
-            (Some(store), false) => {
+        match (store, ranges) {
+            (Some(store), _) if items(&document.node).is_empty() => {
                 self.report
-                    .add(Code::NodeParts, store, "nothing is decided in the store: no NF has a range of nodes")
-                    .help("give an [[nf]] with `nodes` a range, like `instances = { min = 1, max = 2 }`, or leave `store` out");
+                    .add(
+                        Code::NodeParts,
+                        store,
+                        "a store is for nodes that agree in it, and the file has none",
+                    )
+                    .help("add [[node]] for each, or leave [cluster] out");
             }
             (None, true) => {
                 self.report

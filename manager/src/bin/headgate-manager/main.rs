@@ -209,10 +209,10 @@ fn tell_not_followed(name: &str, failed: &Failed) {
 
 /// Starts the manager, and the agent where nodes have a store.
 fn start(config: Config, options: Options) -> Result<(Manager, Option<Agent>), Failed> {
-    let of_node = config.clone();
+    let (of_node, catalog) = (config.clone(), options.catalog.clone());
     let manager = Manager::start(config, options)
         .map_err(|error| Failed::new(Exit::from_code(error.exit_code()), error.to_string()))?;
-    let agent = cluster::start(&of_node, manager.handle()).map_err(Failed::environment)?;
+    let agent = cluster::start(&of_node, catalog, manager.handle()).map_err(Failed::environment)?;
     Ok((manager, agent))
 }
 
