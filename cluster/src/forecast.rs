@@ -2,8 +2,8 @@
 //! network that is only thought of.
 //!
 //! Flows are divided by [`headgate_decide::steer::sharing`], prices step by
-//! [`headgate_decide::market::local`], nodes claim by [`Claims`] and the orchestrator says how many may by
-//! [`Orchestrator`]: the code that nodes run. Here are only the packets: rates, that are spread over the
+//! [`headgate_decide::market::local`], nodes claim by `Claims` and the orchestrator says how many may by
+//! `Orchestrator`: the code that nodes run. Here are only the packets: rates, that are spread over the
 //! slots of tables evenly, take the service times of NFs and lose what a core has no time for.
 //!
 //! An NF starts at once and ends at once, a packet takes the same time everywhere, and where flows stay the
