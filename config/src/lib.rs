@@ -57,7 +57,7 @@ pub use packet::{GRAMMAR, PacketDescription, PacketError, Payload};
 pub use resolve::{RegionPlan, geometry};
 pub use simulation::{Arrivals, NfCost, Pauses, SimFault, Simulated, Simulation, Traffic};
 pub use values::{
-    Affinity, BoxPorts, EtherType, FaultDirection, FaultKind, Hugepages, IdleWorker, Mode, OnChange,
+    Affinity, BoxPorts, Carrier, EtherType, FaultDirection, FaultKind, Hugepages, IdleWorker, Mode, OnChange,
     OnFailure, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, SteeringMode, Timing, Transport, User,
     Vlan, Wiring, nanoseconds, packets_per_second,
 };

@@ -31,7 +31,9 @@ pub use faults::Faults;
 pub use ids::{ChainId, DomainId, NfId, PortId};
 pub use long::LongFrames;
 pub use memory::{Flows, Memory};
-pub use nodes::{Across, Bfd, Group, Network, Node, NodeLink, NodeRange, Role, StageAt, Steering, Store};
+pub use nodes::{
+    Across, Bfd, Group, Network, Node, NodeLink, NodeRange, Role, StageAt, Steering, Store, Tunnel,
+};
 pub use service::{Service, ServiceAddress};
 pub use state::State;
 
@@ -221,6 +223,8 @@ pub enum Backend {
     Dpdk(Dpdk),
     /// Takes every packet and gives none.
     Null,
+    /// The end of a link over a routed network.
+    VxlanGpe(Tunnel),
     /// At another node: packets to it go there over a link.
     Elsewhere {
         /// That node.
@@ -232,7 +236,11 @@ impl Backend {
     /// Returns whether packets can come from it.
     pub fn gives(&self) -> bool {
         match self {
-            Self::Interface(_) | Self::Tap { .. } | Self::Generator(_) | Self::Dpdk(_) => true,
+            Self::Interface(_)
+            | Self::Tap { .. }
+            | Self::Generator(_)
+            | Self::Dpdk(_)
+            | Self::VxlanGpe(_) => true,
             Self::Pcap(pcap) => pcap.replay.is_some(),
             Self::Null | Self::Elsewhere { .. } => false,
         }
@@ -243,9 +251,12 @@ impl Backend {
         match self {
             Self::Generator(_) => false,
             Self::Pcap(pcap) => pcap.write.is_some(),
-            Self::Interface(_) | Self::Tap { .. } | Self::Dpdk(_) | Self::Null | Self::Elsewhere { .. } => {
-                true
-            }
+            Self::Interface(_)
+            | Self::Tap { .. }
+            | Self::Dpdk(_)
+            | Self::Null
+            | Self::VxlanGpe(_)
+            | Self::Elsewhere { .. } => true,
         }
     }
 }

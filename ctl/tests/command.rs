@@ -47,7 +47,7 @@ const SIMS: [&str; 2] = ["swarm", "shrink"];
 const REPORTS: [&str; 1] = ["compare"];
 const RULES: [&str; 3] = ["list", "add", "delete"];
 /// Those of `cluster`.
-const CLUSTERS: [&str; 3] = ["status", "prices", "path"];
+const CLUSTERS: [&str; 4] = ["status", "prices", "path", "apply"];
 
 fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON document: {error}: {text}"))

@@ -1,8 +1,8 @@
 //! Bidirectional Forwarding Detection: whether a neighbour and the link to it are alive.
 //!
 //! The problem: the kernel tells of a cable that is pulled, but not of a neighbour that hangs, a switch that
-//! forwards one way only, or a link that loses most of what it is given. A node that
-//! takes over from one that is alive does harm, and one that takes over late loses service.
+//! forwards one way only, or a link that loses most of what it is given. A node that takes over from one that
+//! is alive does harm, and one that takes over late loses service.
 //!
 //! The intuition: both sides send at a pace that both agree to, and one that hears nothing for
 //! [`Timers::multiplier`] of these says so. Every packet carries what its sender believes of the session, so
@@ -18,9 +18,9 @@
 //! workers stand still forwards nothing, however well its BFD thread runs.
 //!
 //! What it refuses to do: read a clock, draw a random number (each poll is given one, for the jitter), or
-//! believe a packet that may have come through a router (RFC 5881, 5: the TTL is 255).
+//! believe a packet that may have come through a router where none is between (RFC 5881, 5: the TTL is 255).
 //!
-//! Source: RFC 5880, 5881.
+//! Source: RFC 5880, 5881, 5883.
 
 mod packet;
 #[cfg(test)]
@@ -28,7 +28,7 @@ mod tests;
 
 use alloc::vec::Vec;
 
-pub use packet::{Diagnostic, Discriminator, Packet, Refusal, State};
+pub use packet::{Diagnostic, Discriminator, Packet, Refusal, State, Timers};
 
 use crate::decision::Decision;
 use crate::units::{Instant, Span};
@@ -38,18 +38,6 @@ pub const SLOW: Span = Span::from_secs(1);
 /// The only TTL of a packet that no router has forwarded. RFC 5881, 5.
 pub const TTL: u8 = 255;
 
-/// Pace of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Timers {
-    /// Shortest interval at which we want to send, once up.
-    pub desired_transmit: Span,
-    /// Shortest interval at which we accept packets. Zero: none are to be sent to us.
-    pub required_receive: Span,
-    /// Number of our packets that the neighbour may miss in a row. At least one.
-    pub multiplier: u8,
-}
-
 /// Settings of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -58,6 +46,8 @@ pub struct Setup {
     pub local: Discriminator,
     /// Its pace.
     pub timers: Timers,
+    /// Whether routers are between the two, and packets come with any TTL (RFC 5883).
+    pub is_routed: bool,
     /// Time at which it begins to exist.
     pub now: Instant,
 }
@@ -108,6 +98,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Session {
     local: Discriminator,
+    is_routed: bool,
     timers: Timers,
     state: State,
     diagnostic: Diagnostic,
@@ -166,6 +157,7 @@ impl Decision for Session {
         let desired = setup.timers.desired_transmit.max(SLOW);
         Self {
             local: setup.local,
+            is_routed: setup.is_routed,
             timers: setup.timers,
             state: State::Down,
             diagnostic: Diagnostic::None,
@@ -286,7 +278,7 @@ impl Session {
     fn refusal(&self, packet: &Packet, ttl: u8) -> Option<Refusal> {
         let knows_no_number = packet.yours == Discriminator(0);
         match () {
-            () if ttl != TTL => Some(Refusal::Forwarded),
+            () if ttl != TTL && !self.is_routed => Some(Refusal::Forwarded),
             () if packet.multiplier == 0 => Some(Refusal::NoMultiplier),
             () if packet.mine == Discriminator(0) => Some(Refusal::NoDiscriminator),
             () if packet.poll && packet.is_final => Some(Refusal::PollAndFinal),

@@ -57,10 +57,28 @@ fn mend(error: &io::Error, interface: &str, address: &SocketAddr) -> String {
 /// # Errors
 /// [`NeighbourError`].
 pub fn open(interface: &str, address: SocketAddr) -> Result<UdpSocket, NeighbourError> {
-    let bind = |source| NeighbourError::Bind { interface: interface.to_owned(), address, source };
-    let socket = UdpSocket::bind(address).map_err(bind)?;
+    let socket = open_routed(interface, address)?;
     bind_to(&socket, interface)
         .map_err(|source| NeighbourError::Interface { interface: interface.to_owned(), source })?;
+    Ok(socket)
+}
+
+/// Opens the one of a link: on one wire, or over a routed network.
+///
+/// # Errors
+/// [`NeighbourError`].
+pub fn of_link(interface: &str, address: SocketAddr, is_routed: bool) -> Result<UdpSocket, NeighbourError> {
+    if is_routed { open_routed(interface, address) } else { open(interface, address) }
+}
+
+/// Opens one whose datagrams come and go by any interface, for somebody behind routers: what comes has any
+/// TTL. `interface` is where the address is looked for, in messages.
+///
+/// # Errors
+/// [`NeighbourError`].
+fn open_routed(interface: &str, address: SocketAddr) -> Result<UdpSocket, NeighbourError> {
+    let bind = |source| NeighbourError::Bind { interface: interface.to_owned(), address, source };
+    let socket = UdpSocket::bind(address).map_err(bind)?;
     let options = match address.ip() {
         IpAddr::V4(_) => [
             (libc::IPPROTO_IP, libc::IP_TTL, TTL),

@@ -122,8 +122,9 @@ impl Beats {
     /// [`BeatsError`].
     pub fn start(node: &Node, clock: Clock, started_ns: u64) -> Result<Self, BeatsError> {
         let open = |link: &NodeLink| -> Result<Neighbour, BeatsError> {
-            let socket = neighbour::open(&link.interface, (link.address, PORT).into())?;
-            Ok(Neighbour { socket, address: (link.peer_address, PORT).into() })
+            let (address, is_routed) = ((link.peer_address, PORT).into(), link.is_routed());
+            let socket = neighbour::of_link(&link.interface, (link.address, PORT).into(), is_routed)?;
+            Ok(Neighbour { socket, address, is_routed })
         };
         let neighbours = node.links.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let network = Network { nodes: node.network.nodes.len() as u16, links: &node.network.links };
@@ -201,6 +202,8 @@ impl Drop for Beats {
 struct Neighbour {
     socket: UdpSocket,
     address: SocketAddr,
+    /// Whether routers may be between.
+    is_routed: bool,
 }
 
 struct Runner {
@@ -261,7 +264,8 @@ impl Runner {
             for _ in 0..BURST {
                 let Ok(came) = neighbour::receive(&link.socket, &mut bytes) else { break };
                 add(&counts.received);
-                if came.from != link.address.ip() || came.ttl != TTL {
+                let is_near = came.ttl == TTL || link.is_routed;
+                if came.from != link.address.ip() || !is_near {
                     add(&counts.foreign);
                     continue;
                 }

@@ -1,4 +1,5 @@
-//! BFD sessions of a node, one for each link, on a thread of their own (RFC 5880, 5881).
+//! BFD sessions of a node, one for each link, on a thread of their own (RFC 5880, 5881, and 5883 over
+//! routed networks).
 //!
 //! What a session does is [`headgate_decide::bfd`]'s; this is its clock and its sockets. The thread has a
 //! real-time priority where the kernel grants one, because packets that are late by a few intervals take a

@@ -16,15 +16,16 @@ use headgate_generator::null::{Measure, Measurements};
 use headgate_generator::{self as generator, null};
 use headgate_host::clock::{Clock, now_cycles};
 use headgate_kernel::interface::{self, Kind, State, Terms};
+use headgate_kernel::vxlan_gpe;
 use headgate_path::ports::Device;
 use headgate_pcap::{self as pcap, PcapError, RecordStatus};
 use headgate_port::{Queue, QueueCounters, Setting, Timebase};
 use headgate_shm::Stack;
 
 use crate::StartError;
-use crate::config::model::{Backend, Config, Dpdk, Generator, Port};
+use crate::config::model::{Backend, Config, Dpdk, Generator, Port, Tunnel};
 use crate::fabric::RegionHome;
-use crate::status::{FaultStatus, LatencyStatus, PortStatus};
+use crate::status::{FaultStatus, PortStatus};
 
 /// Number of stamped packets of which a null port measures one. Our choice: at full speed some million
 /// samples a second remain, at a cost below a nanosecond a packet.
@@ -123,7 +124,7 @@ fn queues_wanted(config: &Config, backend: &Backend) -> u16 {
         Backend::Generator(_) | Backend::Null | Backend::Elsewhere { .. } => {
             config.manager.cores.len() as u16
         }
-        Backend::Pcap(_) | Backend::Interface(_) | Backend::Tap { .. } => 1,
+        Backend::Pcap(_) | Backend::Interface(_) | Backend::Tap { .. } | Backend::VxlanGpe(_) => 1,
         Backend::Dpdk(device) => device.queues,
     }
 }
@@ -166,9 +167,18 @@ fn open_one(
             home.measured = Some(open.measurements);
             Ok(OpenPort { queues: open.queues, home })
         }
+        Backend::VxlanGpe(one) => open_tunnel(port, one, frame_bytes),
         Backend::Elsewhere { node } => Ok(elsewhere(port, node, &setting)),
         Backend::Dpdk(wanted) => open_dpdk(port, wanted, stack),
     }
+}
+
+/// The end of a link over a routed network.
+fn open_tunnel(port: &Port, one: &Tunnel, frame_bytes: u32) -> Result<OpenPort, String> {
+    let queue = vxlan_gpe::open(one.address, one.peer_address, frame_bytes);
+    let queues = vec![queue.map_err(|error| error.to_string())?];
+    let detail = format!("VXLAN-GPE, {} to {}", one.address, one.peer_address);
+    Ok(OpenPort { home: home(port, "link", detail, &queues), queues })
 }
 
 /// A port of another node, to which nothing is sent by this queue.
@@ -362,7 +372,7 @@ impl PortHome {
             link: self.link(),
             state: self.interface_state().map(|state| state.name().to_owned()),
             long_frames: self.long_frames.clone(),
-            latency: self.measured.as_ref().and_then(|measured| latency(measured)),
+            latency: self.measured.as_ref().and_then(|measured| spec::latency(measured)),
             faults: self.is_faulty.then(FaultStatus::default),
             ..PortStatus::default()
         }
@@ -382,17 +392,4 @@ pub fn add(status: &mut PortStatus, counters: &QueueCounters) {
     if let Some(status) = &mut status.faults {
         faults::add(status, counters);
     }
-}
-
-fn latency(measured: &Measurements) -> Option<LatencyStatus> {
-    let seen = measured.report().latency_ns;
-    (!seen.is_empty()).then(|| LatencyStatus {
-        count: seen.len(),
-        min_ns: seen.min(),
-        p50_ns: seen.value_at_quantile(0.5),
-        p90_ns: seen.value_at_quantile(0.9),
-        p99_ns: seen.value_at_quantile(0.99),
-        p999_ns: seen.value_at_quantile(0.999),
-        max_ns: seen.max(),
-    })
 }

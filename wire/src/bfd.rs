@@ -18,6 +18,8 @@ use crate::bytes::{get32, put32};
 
 /// UDP port to which control packets go. RFC 5881, 4.
 pub const PORT: u16 = 3784;
+/// Port of UDP where routers are between the two (RFC 5883).
+pub const PORT_ROUTED: u16 = 4784;
 /// Lowest source port of a session. RFC 5881, 4.
 pub const SOURCE_PORT_MIN: u16 = 49_152;
 /// A control packet without authentication, in bytes. RFC 5880, 4.1.

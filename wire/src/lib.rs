@@ -48,6 +48,7 @@ pub mod replica;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;
+pub mod vxlan_gpe;
 
 pub use address::MacAddress;
 pub use malformed::MalformedError;

@@ -5,7 +5,9 @@ use crate::limits::CORE_MAX;
 use crate::read::{EMPTY, Field, Keys, Many, Object, Read, key_of, tables};
 use crate::report::{Report, Span};
 use crate::tree::{Node, Value};
-use crate::values::{InterfaceAddress, InterfaceName, Name, Period, SteeringMode, StoreAddress, Text, Whole};
+use crate::values::{
+    Carrier, InterfaceAddress, InterfaceName, Name, Period, SteeringMode, StoreAddress, Text, Whole,
+};
 use serde_json::{Value as Json, json};
 
 /// Processes of an NF at each of its nodes, or of how many nodes each has one.
@@ -99,13 +101,18 @@ tables! {
         required nodes: Many<Name>;
         /// The interface of each, in the same order.
         required interfaces: Many<InterfaceName>;
-        /// The address of each interface, in the same order, with the length of the network that both are in.
-        /// The interfaces have them already.
+        /// The address of each interface, in the same order, with the length of its network; over Ethernet
+        /// both are in one. The interfaces have them already.
         required addresses: Many<InterfaceAddress>;
+        /// What carries packets: `"ethernet"`, on one wire, or `"vxlan-gpe"`, datagrams over a routed
+        /// network, whose ways are the kernel's.
+        defaulted carrier: Carrier = "ethernet";
         /// MTU of both interfaces, 1318 to 65535 bytes. Packets of chains over several nodes have 38 bytes of
-        /// headers on links. Default: what the interfaces have; 1600 where `headgate lab` makes them.
+        /// headers on links, 74 over VXLAN-GPE, 94 where that is on IPv6. Default: what the interfaces have;
+        /// 1600 where `headgate lab` makes them.
         optional mtu: Whole<1318, 65_535>;
-        /// How the two notice that the other, or the link, is gone (BFD, RFC 5880 and 5881).
+        /// How the two notice that the other, or the link, is gone (BFD, RFC 5880 and 5881; 5883 over
+        /// VXLAN-GPE).
         defaulted bfd: BfdTable = EMPTY;
     }
 

@@ -8,7 +8,7 @@ use headgate_decide::steer::sharing::{Mode, Rules};
 use serde::Serialize;
 
 use super::super::digest::Digest;
-use super::super::values::{Affinity, SteeringMode};
+use super::super::values::{Affinity, Carrier, InterfaceAddress, SteeringMode};
 use super::ids::{ChainId, NfId, PortId};
 
 /// The node whose part a configuration is.
@@ -180,6 +180,9 @@ pub struct NodeLink {
     pub peer: String,
     /// Our interface.
     pub interface: String,
+    /// What carries packets.
+    #[serde(skip_serializing_if = "is_ethernet")]
+    pub carrier: Carrier,
     /// Our address.
     pub address: IpAddr,
     /// Leading bits that both addresses share.
@@ -191,6 +194,49 @@ pub struct NodeLink {
     /// MTU that both interfaces are to have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
+}
+
+/// The ends of a link over a routed network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tunnel {
+    /// The interface that has our address.
+    pub interface: String,
+    /// Our address.
+    pub address: IpAddr,
+    /// The other node's address.
+    pub peer_address: IpAddr,
+}
+
+/// Whether it is what links mostly have, so that it need not be said.
+fn is_ethernet(carrier: &Carrier) -> bool {
+    *carrier == Carrier::Ethernet
+}
+
+impl NodeLink {
+    /// Returns whether routers may be between its ends.
+    #[must_use]
+    pub fn is_routed(&self) -> bool {
+        self.carrier == Carrier::VxlanGpe
+    }
+
+    /// Returns whether both ends are in one network.
+    #[must_use]
+    pub fn is_on_one_network(&self) -> bool {
+        let of = |address| InterfaceAddress { address, length: self.prefix_bits }.network();
+        of(self.address) == of(self.peer_address)
+    }
+
+    /// Returns the bytes that a frame on it has beyond the payload of the frame that entered: the service
+    /// header of MD type 1 and the Ethernet header of the frame inside, and what carries both.
+    pub(crate) const fn header_bytes(&self) -> u32 {
+        const INSIDE: u32 = 24 + 14;
+        match (self.carrier, self.address) {
+            (Carrier::Ethernet, _) => INSIDE,
+            // VXLAN-GPE, UDP, IP.
+            (Carrier::VxlanGpe, IpAddr::V4(_)) => INSIDE + 8 + 8 + 20,
+            (Carrier::VxlanGpe, IpAddr::V6(_)) => INSIDE + 8 + 8 + 40,
+        }
+    }
 }
 
 /// Bidirectional Forwarding Detection.

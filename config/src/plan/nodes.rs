@@ -30,7 +30,8 @@ impl fmt::Display for NodeLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { peer, interface, address, peer_address, bfd, .. } = self;
         let (interval, times) = (duration_text(bfd.interval_ns), bfd.multiplier);
-        write!(f, "{peer}: {interface}, {address} to {peer_address}; down after {times} x {interval}")
+        let by = if self.is_routed() { " over VXLAN-GPE" } else { "" };
+        write!(f, "{peer}: {interface}, {address} to {peer_address}{by}; down after {times} x {interval}")
     }
 }
 

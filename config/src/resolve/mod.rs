@@ -41,7 +41,7 @@ use super::codes::Code;
 use super::document::{Document, FlowsTable, ManagerTable, MemoryTable};
 use super::limits;
 use super::machine::Machine;
-use super::model::{Across, Config, Flows, Manager, Memory, Rule};
+use super::model::{Across, Config, Flows, Manager, Memory, NodeLink, Rule};
 use super::read::{At, Field, Many};
 use super::report::{Report, Span};
 use super::rules;
@@ -71,8 +71,8 @@ pub struct Resolver<'a> {
     pub node: Option<String>,
     /// Chains over several nodes, by name.
     pub across: HashMap<String, Across>,
-    /// Interfaces of the node's links, by which their packets go.
-    pub links: Vec<String>,
+    /// The node's links.
+    pub links: Vec<NodeLink>,
 }
 
 /// Programs that a part of the configuration takes.

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use super::super::codes::Code;
 use super::super::document::{DpdkKeys, FaultTable, InterfaceKeys, PcapKeys, PortKeys, PortTable, TapKeys};
 use super::super::model::{
-    Backend, DomainId, Dpdk, Faults, Interface, Memory, Pcap, Port, Replay, ServiceAddress,
+    Backend, DomainId, Dpdk, Faults, Interface, Memory, NodeLink, Pcap, Port, Replay, ServiceAddress, Tunnel,
 };
 use super::super::read::{At, Field};
 use super::super::report::Span;
-use super::super::values::{Device, FaultDirection, Name, ReplayMode, Timing};
+use super::super::values::{Carrier, Device, FaultDirection, Name, ReplayMode, Timing};
 use super::domains::domain_of;
 use super::names::Names;
 use super::{Purpose, Resolver};
@@ -66,11 +66,21 @@ impl Resolver<'_> {
 
     /// The ends of links, by which packets of chains over several nodes come and go. No file can name them.
     pub(super) fn link_ports(&self, default_domain: usize) -> Vec<Port> {
-        let port = |(place, interface): (usize, &String)| Port {
-            name: format!("link:{interface}"),
+        let backend = |link: &NodeLink| match link.carrier {
+            Carrier::Ethernet => {
+                Backend::Interface(Interface { interface: link.interface.clone(), queue: LINK_QUEUE })
+            }
+            Carrier::VxlanGpe => Backend::VxlanGpe(Tunnel {
+                interface: link.interface.clone(),
+                address: link.address,
+                peer_address: link.peer_address,
+            }),
+        };
+        let port = |(place, link): (usize, &NodeLink)| Port {
+            name: format!("link:{}", link.interface),
             domain: DomainId(default_domain as u16),
             domain_is_open: true,
-            backend: Backend::Interface(Interface { interface: interface.clone(), queue: LINK_QUEUE }),
+            backend: backend(link),
             faults: None,
             long_frames: None,
             service: Some(ServiceAddress::Own),

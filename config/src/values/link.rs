@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::{Prefix, ValueError, Word, quoted};
+use super::{Prefix, ValueError, Word, choice, quoted};
 
 /// The address of an interface, with the length of its network's prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,6 +66,17 @@ impl Word for InterfaceAddress {
         json!({ "type": "string", "pattern": r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$" })
     }
 }
+
+choice! {
+    /// What carries packets over a link.
+    pub enum Carrier, "a carrier" {
+        /// Frames of Ethernet, on one wire.
+        Ethernet "ethernet",
+        /// Datagrams of VXLAN-GPE, over a routed network.
+        VxlanGpe "vxlan-gpe",
+    }
+}
+
 /// Server of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreAddress(pub SocketAddr);

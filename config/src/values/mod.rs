@@ -17,7 +17,7 @@ use super::report::Report;
 use super::tree::{Entry, Node, Value};
 
 pub use io::{InterfaceName, IoDriver, Wiring};
-pub use link::{InterfaceAddress, StoreAddress};
+pub use link::{Carrier, InterfaceAddress, StoreAddress};
 pub use net::{Address, EtherType, Mac, PortRange, Prefix, Protocol, VLAN_MAX, Vlan};
 pub use nf::{
     Affinity, Allowed, BoxPorts, Environment, FusedInto, Nice, OnChange, OnFailure, PolicyKind, Standby,

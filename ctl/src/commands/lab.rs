@@ -11,6 +11,7 @@
 
 mod bed;
 mod nodes;
+mod route;
 mod store;
 
 use std::path::PathBuf;

@@ -90,3 +90,15 @@ pub enum Refusal {
     /// It is meant for another session.
     OtherSession,
 }
+
+/// Pace of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Timers {
+    /// Shortest interval at which we want to send, once up.
+    pub desired_transmit: Span,
+    /// Shortest interval at which we accept packets. Zero: none are to be sent to us.
+    pub required_receive: Span,
+    /// Number of our packets that the neighbour may miss in a row. At least one.
+    pub multiplier: u8,
+}

@@ -17,7 +17,7 @@ const FAST: Timers = Timers {
 };
 
 fn session(local: u32, timers: Timers) -> Session {
-    Session::new(Setup { local: Discriminator(local), timers, now: Instant(0) })
+    Session::new(Setup { local: Discriminator(local), timers, is_routed: false, now: Instant(0) })
 }
 
 /// A packet of the neighbour, whose session is number 2.
@@ -80,6 +80,19 @@ fn line(session: &Session, actions: &[Action]) -> String {
 }
 
 /// Every event in every state: a change of the session is a change of this table.
+/// RFC 5883, 3: who is behind routers has any TTL.
+#[test]
+fn a_neighbour_behind_routers_is_heard_whatever_its_ttl() {
+    let timers = Timers { desired_transmit: SLOW, required_receive: SLOW, multiplier: 3 };
+    let hears = |is_routed, ttl| {
+        let setup = Setup { local: Discriminator(1), timers, is_routed, now: Instant(0) };
+        let (mut session, mut actions) = (Session::new(setup), Vec::new());
+        session.on(Instant(1), Event::Received { packet: packet(State::Down), ttl }, &mut actions);
+        !actions.iter().any(|action| matches!(action, Action::Refused(_)))
+    };
+    assert!(hears(true, 61) && hears(true, TTL) && hears(false, TTL) && !hears(false, 61));
+}
+
 #[test]
 fn the_whole_table_of_transitions() {
     let slower = Timers { desired_transmit: Span::from_millis(50), ..FAST };

@@ -5,8 +5,8 @@ use headgate_host::namespace::{Namespace, NamespaceError};
 use headgate_host::network::{Mac, VethEnd};
 
 use super::*;
-use crate::config::Digest;
 use crate::config::model::{Bfd, Network as Nodes, Steering};
+use crate::config::{Carrier, Digest};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const EVERY: Span = Span::from_millis(50);
@@ -44,6 +44,7 @@ fn start(nodes: &[Namespace; 3], place: usize) -> Beats {
         number: number.into(),
         peer: NAMES[usize::from(number + 1 - end)].to_owned(),
         interface: format!("l{number}e{end}"),
+        carrier: Carrier::Ethernet,
         address: address(number, end),
         peer_address: address(number, 1 - end),
         prefix_bits: 24,

@@ -7,7 +7,7 @@ use headgate_decide::bfd::{self, Action, Diagnostic, Discriminator, Packet, Setu
 use headgate_decide::decision::Decision as _;
 use headgate_decide::units::{Instant, Span};
 use headgate_host::neighbour::{self, NeighbourError, Received};
-use headgate_wire::bfd::{Control, LENGTH, PORT, SOURCE_PORT_MIN};
+use headgate_wire::bfd::{Control, LENGTH, PORT, PORT_ROUTED, SOURCE_PORT_MIN};
 
 use crate::config::model::NodeLink;
 use crate::status::BfdStatus;
@@ -41,9 +41,9 @@ pub struct Session {
 impl Session {
     /// Opens the session of a link.
     pub fn open(link: &NodeLink, now: Instant) -> Result<Self, NeighbourError> {
-        let receiver = neighbour::open(&link.interface, (link.address, PORT).into())?;
+        let open = |port| neighbour::of_link(&link.interface, (link.address, port).into(), link.is_routed());
+        let receiver = open(port_of(link))?;
         let first = SOURCE_PORT_MIN + link.number % 1024;
-        let open = |port| neighbour::open(&link.interface, (link.address, port).into());
         let mut sender = open(first);
         for port in first + 1..first + PORTS_TRIED {
             if sender.is_ok() {
@@ -56,7 +56,8 @@ impl Session {
         let interval = Span(link.bfd.interval_ns);
         let multiplier = link.bfd.multiplier;
         let timers = Timers { desired_transmit: interval, required_receive: interval, multiplier };
-        let setup = Setup { local: Discriminator((random >> 32) as u32 | 1), timers, now };
+        let (local, is_routed) = (Discriminator((random >> 32) as u32 | 1), link.is_routed());
+        let setup = Setup { local, timers, is_routed, now };
         Ok(Self {
             link: link.clone(),
             decision: bfd::Session::new(setup),
@@ -170,7 +171,7 @@ impl Session {
     }
 
     fn send(&mut self, packet: &Packet) {
-        let to = SocketAddr::from((self.link.peer_address, PORT));
+        let to = SocketAddr::from((self.link.peer_address, port_of(&self.link)));
         self.is_counted = true;
         match self.sender.send_to(&control_of(packet).to_bytes(), to) {
             Ok(_) => self.sent += 1,
@@ -208,6 +209,11 @@ impl Session {
             changes: self.changes,
         }
     }
+}
+
+/// Returns the port of the protocol on a link.
+fn port_of(link: &NodeLink) -> u16 {
+    if link.is_routed() { PORT_ROUTED } else { PORT }
 }
 
 const fn word(state: State) -> &'static str {

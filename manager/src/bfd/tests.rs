@@ -5,8 +5,8 @@ use headgate_host::namespace::{Namespace, NamespaceError};
 use headgate_host::network::{Mac, VethEnd};
 
 use super::*;
-use crate::config::Digest;
 use crate::config::model::{Bfd, Network, NodeLink};
+use crate::config::{Carrier, Digest};
 
 /// Longest wait for what has to come; not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,6 +50,7 @@ impl Bed {
             number: u16::from(number),
             peer: ["one", "other"][1 - end].to_owned(),
             interface: format!("l{number}e{end}"),
+            carrier: Carrier::Ethernet,
             address: address(number, end as u8),
             peer_address: address(number, 1 - end as u8),
             prefix_bits: 24,
@@ -196,6 +197,7 @@ fn an_address_that_is_not_there_is_said_with_its_cure() {
         number: 0,
         peer: "other".to_owned(),
         interface: "l0e0".to_owned(),
+        carrier: Carrier::Ethernet,
         address: address(7, 0),
         peer_address: address(7, 1),
         prefix_bits: 24,

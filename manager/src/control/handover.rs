@@ -121,6 +121,7 @@ pub fn obstacles(config: &Config) -> Vec<String> {
         | Backend::Tap { .. }
         | Backend::Generator(_)
         | Backend::Null
+        | Backend::VxlanGpe(_)
         | Backend::Elsewhere { .. } => None,
     };
     let of_state = |nf: &Nf| {

@@ -5,6 +5,7 @@
 
 use headgate_decide::units::{Instant as Moment, PortId, Span};
 use headgate_host::network::Mac;
+use headgate_kernel::vxlan_gpe;
 
 use crate::config::Config;
 use crate::config::model::Backend;
@@ -20,6 +21,8 @@ pub(super) const ASKED_OFTEN: u32 = 250;
 pub(super) struct End {
     pub(super) port: PortId,
     pub(super) interface: String,
+    /// The neighbour's address where nobody has to be asked for it, as there is none on the wire.
+    pub(super) known: Option<Mac>,
     pub(super) is_up: bool,
     /// The neighbour's address, once it is known.
     pub(super) neighbour: Option<Mac>,
@@ -39,15 +42,14 @@ pub struct Ways {
 impl Ways {
     /// Returns the ends of a node's links, all of them down.
     pub fn new(config: &Config) -> Self {
-        let end = |(number, port): (usize, &crate::config::model::Port)| match (&port.backend, port.link) {
-            (Backend::Interface(one), Some(_)) => Some(End {
-                port: PortId(number as u16),
-                interface: one.interface.clone(),
-                is_up: false,
-                neighbour: None,
-                asked: 0,
-            }),
-            _ => None,
+        let end = |(number, port): (usize, &crate::config::model::Port)| {
+            let (interface, known) = match (&port.backend, port.link?) {
+                (Backend::Interface(one), _) => (&one.interface, None),
+                (Backend::VxlanGpe(one), _) => (&one.interface, Some(Mac(vxlan_gpe::PEER))),
+                _ => return None,
+            };
+            let (port, interface) = (PortId(number as u16), interface.clone());
+            Some(End { port, interface, known, is_up: false, neighbour: None, asked: 0 })
         };
         let ends = config.ports.iter().enumerate().filter_map(end).collect();
         Self { ends, due: Moment::default() }

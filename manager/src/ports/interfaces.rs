@@ -3,6 +3,7 @@
 use headgate_dpdk::{InterfaceState, Return};
 use headgate_host::network::{self, Links, Offload};
 use headgate_kernel::interface::{Kind, State};
+use headgate_kernel::vxlan_gpe;
 use headgate_wire::ethernet::ethertype;
 
 use crate::config::model::{Backend, Port, ServiceAddress};
@@ -80,6 +81,7 @@ pub fn service_address(port: &Port) -> Result<Option<[u8; 6]>, String> {
     let interface = match (port.service, &port.backend) {
         (None, _) => return Ok(None),
         (Some(ServiceAddress::Given(mac)), _) => return Ok(Some(mac.0.0)),
+        (Some(ServiceAddress::Own), Backend::VxlanGpe(_)) => return Ok(Some(vxlan_gpe::OWN)),
         (Some(ServiceAddress::Own), Backend::Interface(one)) => network::find(&one.interface),
         (Some(ServiceAddress::Own), _) => unreachable!("only an interface has an address of its own"),
     };

@@ -1,9 +1,11 @@
 //! Translates the configuration's ports to specifications of devices, and to a line for people.
 
+use headgate_generator::null::Measurements;
 use headgate_pcap::{Mode, PcapSpec, ReplaySpec, Timing};
 
 use crate::config::model::{Generator, Load, Pcap, Port, Replay};
 use crate::config::{self, ReplayMode};
+use crate::status::LatencyStatus;
 
 /// Returns the specification of a capture port.
 pub fn pcap(wanted: &Pcap) -> PcapSpec {
@@ -42,4 +44,18 @@ pub fn describe_pcap(wanted: &Pcap) -> String {
 pub fn with_faults(detail: String, port: &Port) -> String {
     let faults = port.faults.as_ref().map(|faults| format!("on purpose {faults}"));
     [detail].into_iter().filter(|detail| !detail.is_empty()).chain(faults).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns what a null port has measured; `None` where it has not.
+pub fn latency(measured: &Measurements) -> Option<LatencyStatus> {
+    let seen = measured.report().latency_ns;
+    (!seen.is_empty()).then(|| LatencyStatus {
+        count: seen.len(),
+        min_ns: seen.min(),
+        p50_ns: seen.value_at_quantile(0.5),
+        p90_ns: seen.value_at_quantile(0.9),
+        p99_ns: seen.value_at_quantile(0.99),
+        p999_ns: seen.value_at_quantile(0.999),
+        max_ns: seen.max(),
+    })
 }

@@ -15,6 +15,7 @@
 //! xdp      both      driver: packets before the host's stack, in place (AF_XDP)
 //! frame    both      what a frame from the kernel lacks: its VLAN tag, its checksum
 //! interface  manager an interface for a worker, which never waits: ports, and external programs
+//! vxlan_gpe  manager a link over a routed network for a worker
 //! ```
 //!
 //! No driver waits for a full batch: each takes what is there and goes on.
@@ -28,6 +29,8 @@ pub mod open;
 mod packet;
 mod pool;
 mod uring;
+#[cfg(feature = "port")]
+pub mod vxlan_gpe;
 mod xdp;
 
 use std::io;

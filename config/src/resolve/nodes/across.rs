@@ -21,10 +21,6 @@ use super::super::ports::OUT_BY_NF;
 use super::super::{Defined, Resolver, items};
 use super::topology::{Home, Topology, Way};
 
-/// Bytes that a frame on a link has beyond the payload of the frame that entered: the service header of MD
-/// type 1, and the Ethernet header of the frame inside.
-pub(super) const OVERHEAD_BYTES: u32 = 24 + 14;
-
 impl Resolver<'_> {
     /// Returns the place of a chain that is of no group; `None` where something that says it is missing.
     pub(super) fn home_of_chain(

@@ -7,10 +7,10 @@ use super::super::super::document::{Document, LinkTable, PortKeys};
 use super::super::super::model::Bfd;
 use super::super::super::read::{At, Field, Many};
 use super::super::super::report::Span;
-use super::super::super::values::InterfaceAddress;
+use super::super::super::values::{Carrier, InterfaceAddress};
 use super::super::names::Names;
 use super::super::{Resolver, items};
-use super::topology::{LinkEnds, Topology};
+use super::topology::{GroupPlan, LinkEnds, Topology};
 
 impl Resolver<'_> {
     pub(super) fn links(&mut self, document: &Document, nodes: &Names<'_>) -> Vec<Option<LinkEnds>> {
@@ -32,7 +32,8 @@ impl Resolver<'_> {
             return None;
         }
         let addresses = addresses?;
-        self.check_network(addresses);
+        let carrier = table.carrier.value().copied()?;
+        self.check_network(addresses, carrier);
         let bfd = table.bfd.value()?;
         let bfd = Bfd { interval_ns: bfd.interval.value()?.0, multiplier: bfd.multiplier.value()?.0 as u8 };
         let mtu = table.mtu.value().map(|mtu| mtu.0 as u32);
@@ -40,6 +41,7 @@ impl Resolver<'_> {
             nodes: [first, second].map(|name| name.value.0.clone()),
             interfaces: interfaces?.map(|name| name.value.0.clone()),
             addresses: addresses.map(|address| address.value),
+            carrier,
             bfd,
             mtu,
         })
@@ -59,19 +61,41 @@ impl Resolver<'_> {
         None
     }
 
-    fn check_network(&mut self, [first, second]: [&At<InterfaceAddress>; 2]) {
+    fn check_network(&mut self, [first, second]: [&At<InterfaceAddress>; 2], carrier: Carrier) {
         let (one, other) = (first.value, second.value);
-        let wrong = if one.address == other.address {
-            "both ends have one address"
-        } else if one.network() != other.network() {
-            "the two addresses are not in one network"
+        let same = "give both ends addresses of one network, like \"10.9.0.1/30\" and \"10.9.0.2/30\"";
+        let (wrong, help) = if one.address == other.address {
+            ("both ends have one address", same)
+        } else if one.address.is_ipv4() != other.address.is_ipv4() {
+            ("one address is of IPv4 and one of IPv6", "give both ends addresses of one version")
+        } else if carrier == Carrier::Ethernet && one.network() != other.network() {
+            (
+                "the two addresses are not in one network",
+                "give both ends addresses of one network, like \"10.9.0.1/30\" and \"10.9.0.2/30\", or, where routers \
+                 are between them, the link `carrier = \"vxlan-gpe\"`",
+            )
         } else {
             return;
         };
         self.report
             .add(Code::LinkAddresses, &second.span, wrong)
-            .help("give both ends addresses of one network, like \"10.9.0.1/30\" and \"10.9.0.2/30\"")
+            .help(help)
             .beside(first.span.clone(), "the other end");
+    }
+
+    /// Refuses links over routed networks between nodes of a group, whose frames go by Ethernet alone.
+    fn refuse_routed_groups(&mut self, document: &Document, topology: &Topology) {
+        for (at, link) in items(&document.link).iter().zip(&topology.links) {
+            let Some(link) = link.as_ref().filter(|link| link.carrier != Carrier::Ethernet) else { continue };
+            let joins = |group: &&GroupPlan| link.nodes.iter().all(|node| group.nodes.contains(node));
+            if let Some(group) = topology.groups.iter().flatten().find(joins) {
+                let span = at.value.carrier.found.as_ref().map_or(&at.span, |carrier| &carrier.span);
+                let message = format!("group `{}` keeps its state over Ethernet alone", group.name);
+                self.report
+                    .add(Code::NodeParts, span, message)
+                    .help("join its nodes by links on one wire, with `carrier = \"ethernet\"`");
+            }
+        }
     }
 
     /// Checks links against each other and against ports.
@@ -100,6 +124,7 @@ impl Resolver<'_> {
             }
         }
         self.refuse_ports_on_links(document, topology, &interfaces);
+        self.refuse_routed_groups(document, topology);
     }
 
     fn refuse_second(&mut self, code: Code, span: &Span, message: String, first: &Span) {

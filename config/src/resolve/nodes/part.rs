@@ -54,7 +54,7 @@ impl Resolver<'_> {
         keep_rules(document, &entered, &chains);
         (self.entered, self.node) = (Some(entered), Some(node.to_owned()));
         if !chains.is_empty() {
-            self.links = links_of(topology, node).into_iter().map(|link| link.interface).collect();
+            self.links = links_of(topology, node);
         }
         self.across = chains;
         keep_domains(document);
@@ -131,13 +131,15 @@ impl Resolver<'_> {
         let entered = across::entered(&config.chains, rules);
         let entries = config.rules.iter().filter(|rule| entered.contains(&rule.chain));
         let largest = entries.filter_map(|rule| mtu_of_port(&rule.port?)).max();
-        let handed_on = largest.map(|largest| (largest, across::OVERHEAD_BYTES));
+        let handed_on = largest;
         self.check_wanted_mtus(document, topology, node);
         let needs = |(largest, overhead): &(u32, u32)| largest + overhead;
-        let Some((largest, overhead)) = gated.into_iter().chain(handed_on).max_by_key(needs) else { return };
         let ends = topology.interfaces();
         for link in &node.links {
             let Some(mtu) = self.machine.mtus.get(&link.interface).copied() else { continue };
+            let handed_on = handed_on.map(|largest| (largest, link.header_bytes()));
+            let most = gated.into_iter().chain(handed_on).max_by_key(needs);
+            let Some((largest, overhead)) = most else { return };
             let at = ends.get(&(node.name.as_str(), link.interface.as_str()));
             let at = at.and_then(|place| items(&document.link).get(*place));
             let Some(at) = at.filter(|_| mtu < largest + overhead) else { continue };
@@ -268,6 +270,7 @@ fn links_of(topology: &Topology, node: &str) -> Vec<NodeLink> {
             number: number as u16,
             peer: link.nodes[1 - own].clone(),
             interface: link.interfaces[own].clone(),
+            carrier: link.carrier,
             address: link.addresses[own].address,
             peer_address: link.addresses[1 - own].address,
             prefix_bits: link.addresses[own].length,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::super::model::{Bfd, Network, Role, Steering};
-use super::super::super::values::InterfaceAddress;
+use super::super::super::values::{Carrier, InterfaceAddress};
 
 /// Nodes, links and groups of a file, and where everything is.
 #[derive(Debug, Default)]
@@ -69,6 +69,8 @@ pub struct LinkEnds {
     pub interfaces: [String; 2],
     /// The address of each.
     pub addresses: [InterfaceAddress; 2],
+    /// What carries packets.
+    pub carrier: Carrier,
     /// How its end is noticed.
     pub bfd: Bfd,
     /// MTU that both interfaces are to have.

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 
 use headgate_api::place;
 use headgate_config::Config;
-use headgate_config::model::{Backend, Node};
+use headgate_config::model::{Backend, Node, NodeLink};
 use headgate_host::lock::Lock;
 use headgate_host::namespace::{ETHERNET_MTU, INSIDE, Namespace, named};
 use headgate_host::network::{Mac, VethEnd};
 use headgate_host::undo::{Action, Janitor};
 use serde::Serialize;
 
+use super::route;
 use super::store::{INTERFACE, Store, give_address};
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
@@ -22,6 +23,8 @@ use crate::output::Output;
 /// MTU of links where the file names none: frames of hosts, and 38 bytes of headers. Our choice: a round
 /// number that leaves room for VLAN tags.
 const LINK_MTU: u32 = 1600;
+/// Last part of the name of the router's namespace.
+const ROUTER: &str = "router";
 /// Network of the hosts, from a block reserved for documentation (RFC 5737), and its prefix. All are in one:
 /// chains are cables to them.
 const HOSTS: [u8; 3] = [192, 0, 2];
@@ -42,6 +45,17 @@ pub struct NodePlace {
     pub namespace: String,
     /// Neighbours, with the own interface.
     pub links: Vec<String>,
+}
+
+impl NodePlace {
+    fn of(lab: &str, config: &Config, node: &Node) -> Self {
+        Self {
+            node: node.name.clone(),
+            manager: config.manager.name.clone(),
+            namespace: format!("{lab}-{}", node.name),
+            links: node.links.iter().map(|link| format!("{} by {}", link.peer, link.interface)).collect(),
+        }
+    }
 }
 
 /// A host behind a port.
@@ -71,6 +85,8 @@ pub struct Bed {
     nodes: Vec<(NodePlace, Namespace)>,
     hosts: Vec<(HostPlace, Namespace)>,
     store: Option<Store>,
+    /// Between the ends of links over routed networks.
+    router: Option<Namespace>,
     _lock: Lock,
 }
 
@@ -96,17 +112,13 @@ impl Bed {
         let mut nodes = Vec::new();
         for (config, node) in &configs {
             let namespace = registry.make(&format!("{name}-{}", node.name))?;
-            let links =
-                node.links.iter().map(|link| format!("{} by {}", link.peer, link.interface)).collect();
-            let place = NodePlace {
-                node: node.name.clone(),
-                manager: config.manager.name.clone(),
-                namespace: format!("{name}-{}", node.name),
-                links,
-            };
-            nodes.push((place, namespace));
+            nodes.push((NodePlace::of(name, config, node), namespace));
         }
-        let mut bed = Self { nodes, hosts: Vec::new(), store: None, _lock: registry.take_lock()? };
+        let mut bed =
+            Self { nodes, hosts: Vec::new(), store: None, router: None, _lock: registry.take_lock()? };
+        if configs.iter().any(|(_, node)| node.links.iter().any(NodeLink::is_routed)) {
+            bed.router = Some(route::make(registry.make(&format!("{name}-{ROUTER}"))?)?);
+        }
         for (_, node) in &configs {
             bed.lay_links(node, &configs)?;
         }
@@ -130,12 +142,20 @@ impl Bed {
             let peer = self.namespace_of(&link.peer)?;
             let theirs = all.iter().find(|(_, node)| node.name == link.peer);
             let far = theirs.and_then(|(_, node)| node.links.iter().find(|one| one.number == link.number));
-            let far_name = &far.ok_or_else(|| unknown(&link.peer))?.interface;
+            let far = far.ok_or_else(|| unknown(&link.peer))?;
+            let far_name = &far.interface;
             let [high, low] = link.number.to_be_bytes();
             // Locally administered; "HL", and unique in the lab.
             let end = |name, last| VethEnd { name, mac: Mac([2, b'H', b'L', high, low, last]) };
             let ends = [end(&link.interface, 1), end(far_name, 2)];
-            own.join(peer, ends, link.mtu.unwrap_or(LINK_MTU))?;
+            let mtu = link.mtu.unwrap_or(LINK_MTU);
+            // Where both ends are in one network, one cable is the way.
+            if link.is_routed() && !link.is_on_one_network() {
+                let router = self.router.as_ref().ok_or_else(|| unknown(ROUTER))?;
+                route::through(router, [(own, link), (peer, far)], link.number, mtu)?;
+                continue;
+            }
+            own.join(peer, ends, mtu)?;
             give_address(own, &link.interface, link.address, link.prefix_bits)?;
             give_address(peer, far_name, link.peer_address, link.prefix_bits)?;
         }

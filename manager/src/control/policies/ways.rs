@@ -39,7 +39,7 @@ impl Control {
         for (end, is_up) in self.ways.ends.iter_mut().zip(bfd.are_up()) {
             if end.is_up != is_up {
                 // Who is there now may be another.
-                (end.is_up, end.neighbour, end.asked) = (is_up, None, 0);
+                (end.is_up, end.neighbour, end.asked) = (is_up, end.known.filter(|_| is_up), 0);
                 is_changed = true;
             }
         }
