@@ -16,9 +16,9 @@ use serde_json::Value as Json;
 /// Each lab has the machine to itself.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The process of the store.
-fn store_process(lab: &Lab) -> Pid {
-    let pid = lab.told["store"][0]["pid"].as_i64().unwrap();
+/// The process of a server of the store.
+fn store_process(lab: &Lab, server: usize) -> Pid {
+    let pid = lab.told["store"][server]["pid"].as_i64().unwrap();
     Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
 }
 
@@ -88,7 +88,7 @@ fn a_node_the_store_and_what_lies_in_it_may_fail() {
     exchange_all(&mut all, 1);
 
     // A store that hangs: packets go on, and it is said.
-    kill_process(store_process(&lab), Signal::STOP).unwrap();
+    kill_process(store_process(&lab, 0), Signal::STOP).unwrap();
     eventually("the store is said to be lost", || {
         has_event(&lab, &first, "store-lost")
             && lab.json(&first, &["cluster", "status"])["store"]["reachable"] == false
@@ -96,7 +96,7 @@ fn a_node_the_store_and_what_lies_in_it_may_fail() {
     // Longer than any lease: no claim is left when it comes back.
     thread::sleep(Duration::from_secs(6));
     exchange_all(&mut all, 2);
-    kill_process(store_process(&lab), Signal::CONT).unwrap();
+    kill_process(store_process(&lab, 0), Signal::CONT).unwrap();
     eventually("the store is back, and has what runs", || {
         has_event(&lab, &first, "store-back") && claims(&lab).contains(&(first.clone(), "serving".to_owned()))
     });
@@ -146,5 +146,32 @@ fn a_node_the_store_and_what_lies_in_it_may_fail() {
         store("orchestrator").is_string() && store("term").as_u64().is_some_and(|later| later > term)
     });
     eventually("at least one serves", || claims(&lab).iter().any(|(_, state)| state == "serving"));
+    lab.end();
+}
+
+#[test]
+fn each_of_three_servers_of_the_store_may_die() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let servers = [1, 2, 3].map(|last| format!("\"http://10.8.0.{last}:2379\"")).join(", ");
+    let with_three = |name: &str| text(name).replace("\"http://10.8.0.1:2379\"", &servers);
+    let Some(lab) = Lab::start("cluster-three", with_three) else { return };
+    let first = the_one_that_serves(&lab);
+    let listener = lab.listen();
+    let mut all = [lab.connect(&listener)];
+    exchange_all(&mut all, 1);
+    let store = || lab.json("a", &["cluster", "status"])["store"].clone();
+    for server in 0..3 {
+        kill_process(store_process(&lab, server), Signal::KILL).unwrap();
+        // The lab starts it again; two of three are enough meanwhile.
+        thread::sleep(Duration::from_secs(3));
+        eventually("the store answers", || {
+            store()["reachable"] == true && claims(&lab).contains(&(first.clone(), "serving".to_owned()))
+        });
+        exchange_all(&mut all, 2 + server as u32);
+    }
+    assert_eq!(the_one_that_serves(&lab), first, "who served serves, and nobody else");
+    let mut new = [lab.connect(&listener)];
+    exchange_all(&mut new, 9);
+    lab.check_accounts(&["a", "b", "c"]);
     lab.end();
 }

@@ -23,19 +23,47 @@ const RATE: u32 = 5000;
 /// Part of a core above which another node may serve, and its price.
 const HIGH: u8 = 50;
 pub(super) const HIGH_PRICE: f64 = 1.0;
+/// Packets between two waits of an NF that waits. Our choice: a hundredth of a second's load.
+const WAITS_EVERY: u32 = 10;
 /// Longest wait for anything. Our choice: six leases of a node.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 
+/// What packets take at the NF.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Load {
+    /// So much of a core, all together.
+    Core(f64),
+    /// No core: each instance waits so long for each, as for a disk, and so limits what passes.
+    Waits(Duration),
+}
+
+impl Load {
+    /// Returns the arguments of the NF, for a machine whose clock counts so many cycles a second.
+    fn arguments(self, cycles_per_second: u64) -> String {
+        match self {
+            Self::Core(part) => {
+                let cycles = (part * cycles_per_second as f64 / f64::from(RATE)) as u64;
+                format!("cycles = {cycles}")
+            }
+            // Of some packets at once: a wait of the kernel is some 50 us longer than it is asked for.
+            Self::Waits(each) => {
+                let us = (each * WAITS_EVERY).as_micros();
+                format!("cycles = 0, sleep = {{ every = {WAITS_EVERY}, us = {us} }}")
+            }
+        }
+    }
+}
+
 /// What a lab runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub placement: Placement,
-    /// Fewest nodes that serve.
-    pub min: u32,
-    /// Part of a core that all packets take.
-    pub load: f64,
+    /// Fewest and most nodes that serve.
+    pub serve: [u32; 2],
+    /// What packets take.
+    pub load: Load,
     /// Time between two choices.
     pub period: Duration,
     /// Way of choosing.
@@ -45,8 +73,8 @@ pub(super) struct Plan {
 impl Plan {
     /// Returns the file, for a machine whose clock counts so many cycles a second.
     pub(super) fn to_toml(self, cycles_per_second: u64) -> String {
-        let Self { placement, min, load, period, mode } = self;
-        let cycles = (load * cycles_per_second as f64 / f64::from(RATE)) as u64;
+        let Self { placement, serve: [min, max], load, period, mode } = self;
+        let arguments = load.arguments(cycles_per_second);
         let (manager, nfs, period) = (placement.manager, placement.nfs, period.as_millis());
         let mut text = format!(
             "[manager]\nname = \"bench\"\ncores = [{manager}]\nidle = \"yield\"\n\
@@ -65,8 +93,8 @@ impl Plan {
         text + &format!(
             "[[port]]\nname = \"source\"\nnode = \"a\"\nkind = \"generator\"\nrate = {RATE}\nflows = 4096\n\
              [[port]]\nname = \"sink\"\nnode = \"a\"\nkind = \"null\"\n\
-             [[nf]]\nname = \"work\"\nnodes = [\"b\", \"c\"]\ninstances = {{ min = {min}, max = 2 }}\naffinity = \"none\"\n\
-             run = \"synthetic\"\ncore = {nfs}\nargs = {{ cycles = {cycles} }}\n\
+             [[nf]]\nname = \"work\"\nnodes = [\"b\", \"c\"]\ninstances = {{ min = {min}, max = {max} }}\naffinity = \"none\"\n\
+             run = \"synthetic\"\ncore = {nfs}\nargs = {{ {arguments} }}\n\
              [[chain]]\nname = \"out\"\nstages = [\"work\"]\nout = \"sink\"\n\
              [[rule]]\nin = \"source\"\nchain = \"out\"\n"
         )
@@ -142,6 +170,17 @@ impl Lab {
         }
     }
 
+    /// Returns the packets that have come out of the chain, per second, over a time.
+    pub fn throughput(&self, over: Duration) -> anyhow::Result<f64> {
+        let left = || -> anyhow::Result<u64> {
+            let now = self.snapshot("a")?;
+            Ok(now.ports.iter().filter(|port| port.name == "sink").map(|port| port.sent).sum())
+        };
+        let (began, before) = (Instant::now(), left()?);
+        sleep(over);
+        Ok((left()? - before) as f64 / began.elapsed().as_secs_f64())
+    }
+
     fn snapshot(&self, node: &str) -> anyhow::Result<Snapshot> {
         Ok(headgate_api::call(&format!("bench-{node}"), &Request::Snapshot { audit: false })?)
     }
@@ -186,11 +225,18 @@ mod tests {
     fn its_configuration_is_accepted() {
         let catalog = Catalog::new(vec![ShippedNf { name: "synthetic".to_owned(), ..ShippedNf::default() }]);
         let placement = Placement { manager: 0, nfs: 1 };
-        let plan = Plan { placement, min: 1, load: 0.7, period: Duration::from_secs(1), mode: "drench" };
-        let text = plan.to_toml(2_000_000_000);
-        let parts = headgate_config::parse_parts("cluster.toml", &text, &catalog);
-        let parts = parts.unwrap_or_else(|refused| panic!("{refused}\n{text}"));
-        assert_eq!(parts.len(), NODES.len());
-        assert!(text.contains("cycles = 280000"), "{text}");
+        let loads = [
+            (Load::Core(0.7), "cycles = 280000"),
+            (Load::Waits(Duration::from_millis(1)), "sleep = { every = 10, us = 10000 }"),
+        ];
+        for (load, arguments) in loads {
+            let plan =
+                Plan { placement, serve: [1, 2], load, period: Duration::from_secs(1), mode: "drench" };
+            let text = plan.to_toml(2_000_000_000);
+            let parts = headgate_config::parse_parts("cluster.toml", &text, &catalog);
+            let parts = parts.unwrap_or_else(|refused| panic!("{refused}\n{text}"));
+            assert_eq!(parts.len(), NODES.len());
+            assert!(text.contains(arguments), "{text}");
+        }
     }
 }
