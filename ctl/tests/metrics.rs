@@ -86,7 +86,7 @@ fn what_is_served_is_what_a_parser_reads() {
     let expected = "headgate_chain_delay_seconds_count{chain=\"through\"}";
     eventually("packets are served", || get(&address).contains(expected));
     eventually("service times are sampled", || {
-        get(&address).contains("headgate_nf_service_time_seconds_sum")
+        get(&address).contains("headgate_nf_service_time_seconds_sum{nf=\"first\"")
     });
     let text = get(&address);
     let of = |start: &str| {
