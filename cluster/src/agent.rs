@@ -97,8 +97,6 @@ struct Runner {
     leads: Option<Lease>,
     claims: Claims,
     follower: Follower,
-    /// Digest of the file that the manager goes by.
-    digest: String,
     orchestrator: Orchestrator,
     epoch_due: Instant,
     failures: u32,
@@ -127,7 +125,6 @@ impl Runner {
             leads: None,
             claims: Claims::default(),
             follower: Follower::default(),
-            digest: digest_of(node),
             orchestrator: Orchestrator::of(config),
             epoch_due: Instant::default(),
             failures: 0,
@@ -191,8 +188,8 @@ impl Runner {
         if !self.is_own_name(now, &view, held.lease)? {
             return Ok(());
         }
-        self.follow(now, &view, held.lease)?;
         let Some(status) = self.ask_status() else { return Ok(()) };
+        self.follow(now, (&view, &status), held.lease)?;
         let term = self.lead(&view)?;
         if let Some(term) = term {
             let is_epoch = self.epoch_due.is_due(now);
@@ -208,12 +205,16 @@ impl Runner {
     }
 
     /// Goes by the file that the store holds for all.
-    fn follow(&mut self, now: Instant, view: &View, lease: Lease) -> Result<(), StoreError> {
-        let own = (self.node.as_str(), self.digest.as_str());
+    fn follow(
+        &mut self,
+        now: Instant,
+        (view, status): (&View, &ClusterStatus),
+        lease: Lease,
+    ) -> Result<(), StoreError> {
+        let own = (self.node.as_str(), status.digest.as_str());
         let ways = (&mut self.store, &self.keys);
         let followed = self.follower.poll(now, own, view, ways, &self.manager)?;
         if let Some(config) = followed.config {
-            self.digest = config.node.as_ref().map_or_else(String::new, digest_of);
             self.orchestrator = Orchestrator::of(&config);
             self.rules = config.node.as_ref().map_or(self.rules, rules_of);
         }
@@ -383,11 +384,6 @@ impl Runner {
             );
         }
     }
-}
-
-/// Returns the digest of a node's file, as specs have it.
-fn digest_of(node: &Node) -> String {
-    format!("{:016x}", node.digest.whole())
 }
 
 /// Returns what a node's claims go by.

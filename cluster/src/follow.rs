@@ -24,6 +24,10 @@ const AGAIN_AFTER: Span = Span::from_secs(2);
 /// Exit code of a request whose configuration is refused: it is refused the next time, too.
 const REFUSED: u8 = 4;
 
+/// Problem of a node that has another file than all.
+const ALONE: &str =
+    "the node was given another file alone; `headgate cluster apply` gives all of them the same again";
+
 /// A question to the manager that is under way.
 struct Asked {
     spec: Spec,
@@ -65,7 +69,9 @@ impl Follower {
         manager: &Arc<dyn Manager>,
     ) -> Result<Followed, StoreError> {
         let mut followed = Followed::default();
-        if let Some(asked) = self.asked.take() {
+        if self.asked.is_none() {
+            self.judge(digest, view);
+        } else if let Some(asked) = self.asked.take() {
             match asked.answer.try_recv() {
                 Err(TryRecvError::Empty) => self.asked = Some(asked),
                 Ok(answer) => followed.config = self.on_answer(now, asked, answer, manager),
@@ -89,6 +95,18 @@ impl Follower {
         followed.say =
             self.said.clone().filter(|said| view.applied.get(node).is_none_or(|known| known.value != *said));
         Ok(followed)
+    }
+
+    /// Notes whether the manager still goes by the file in force: it may be given another one alone.
+    fn judge(&mut self, digest: &str, view: &View) {
+        let Some(spec) = view.spec.as_ref().map(|known| &known.value) else { return };
+        let said = self.said.as_mut().filter(|said| said.step == Step::Applied);
+        let Some(said) = said.filter(|said| said.revision == spec.revision) else { return };
+        match &said.problem {
+            None if spec.digest != digest => said.problem = Some(ALONE.to_owned()),
+            Some(problem) if problem == ALONE && spec.digest == digest => said.problem = None,
+            _ => {}
+        }
     }
 
     /// Returns what is to be done next: what is in force comes before what is only proposed.

@@ -98,13 +98,22 @@ impl Publisher {
         Ok(self.view()?.nodes.into_keys().collect())
     }
 
-    /// Returns the number of the file in force, where it has this digest.
+    /// Returns the number of the file in force, where it has this digest and all living nodes go by it.
     ///
     /// # Errors
     /// [`PublishError::Store`].
     pub fn in_force(&mut self, digest: &str) -> Result<Option<u64>, PublishError> {
-        let spec = self.view()?.spec;
-        Ok(spec.filter(|known| known.value.digest == digest).map(|known| known.value.revision))
+        let view = self.view()?;
+        let Some(spec) = view.spec.map(|known| known.value).filter(|spec| spec.digest == digest) else {
+            return Ok(None);
+        };
+        let goes_by_it = |node: &String| {
+            let said = view.applied.get(node).map(|known| &known.value);
+            said.is_some_and(|said| {
+                (said.revision, said.step) == (spec.revision, Step::Applied) && said.problem.is_none()
+            })
+        };
+        Ok(view.nodes.keys().all(goes_by_it).then_some(spec.revision))
     }
 
     /// Proposes a file: all nodes look whether they can go by it, and change nothing.

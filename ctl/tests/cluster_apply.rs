@@ -73,6 +73,19 @@ fn all_nodes_get_another_file_or_none_of_them() {
     let (code, document, _) = apply(&lab, &longer, &[]);
     assert_eq!((code, document["file"].as_u64()), (0, Some(number)), "the same once more is nothing");
 
+    // A node that is given another file alone says so, and gets that of all once more.
+    let path = lab.folder.path().join("alone.toml");
+    std::fs::write(&path, text(&lab.name)).unwrap();
+    let alone = ["apply", path.to_str().unwrap(), "--node", "b"];
+    let (code, _, messages) = run(lab.folder.path(), &alone);
+    assert_eq!(code, 0, "{messages}");
+    eventually("it is said", || {
+        lab.json("a", &["cluster", "status"])["store"]["applied"].to_string().contains("another file alone")
+    });
+    let (code, document, messages) = apply(&lab, &longer, &[]);
+    assert_eq!((code, states(&document)[1]), (0, ("b", "goes by it")), "{messages} {document:#}");
+    exchange_all(&mut all, 30);
+
     // A node that was away goes by it when it comes, whatever its own file says.
     signal(daemon(lab.folder.path(), &format!("{}-c", lab.name)), Signal::KILL);
     eventually("the node is back with the file of all", || {

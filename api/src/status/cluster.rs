@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct ClusterStatus {
     /// Name of this node.
     pub node: String,
+    /// Digest of what its file says: the same at all nodes that go by the same file.
+    pub digest: String,
     /// Way of choosing: drench, nearest, ecmp, least-loaded, random.
     pub mode: String,
     /// Time between two choices, in nanoseconds.
