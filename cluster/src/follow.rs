@@ -69,21 +69,16 @@ impl Follower {
         manager: &Arc<dyn Manager>,
     ) -> Result<Followed, StoreError> {
         let mut followed = Followed::default();
-        if self.asked.is_none() {
-            self.judge(digest, view);
-        } else if let Some(asked) = self.asked.take() {
-            match asked.answer.try_recv() {
-                Err(TryRecvError::Empty) => self.asked = Some(asked),
-                Ok(answer) => followed.config = self.on_answer(now, asked, answer, manager),
-                Err(TryRecvError::Disconnected) => {
-                    let broken = "the thread that asked the manager has ended";
-                    self.on_answer(
-                        now,
-                        asked,
-                        Err(RequestError { code: 1, message: broken.to_owned() }),
-                        manager,
-                    );
-                }
+        match self.asked.take().map(|asked| (asked.answer.try_recv(), asked)) {
+            None => self.judge(digest, view),
+            Some((Err(TryRecvError::Empty), asked)) => self.asked = Some(asked),
+            Some((answer, asked)) => {
+                let broken = |_| RequestError {
+                    code: 1,
+                    message: "the thread that asked the manager has ended".to_owned(),
+                };
+                let answer = answer.map_err(broken).flatten();
+                followed.config = self.on_answer(now, asked, answer, manager);
             }
         }
         if self.asked.is_none()

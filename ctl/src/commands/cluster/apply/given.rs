@@ -69,13 +69,12 @@ impl Given {
                 }
             }
         }
-        let mut stages = chains.iter().flat_map(|(_, across)| &across.stages);
+        let stages = || chains.iter().flat_map(|(_, across)| &across.stages);
         for (nf, _) in &self.service_time {
-            if !stages.clone().any(|stage| stage.nf == *nf) {
+            if !stages().any(|stage| stage.nf == *nf) {
                 wrong.push(format!("--service-time: no chain over several nodes has an NF `{nf}`"));
             }
         }
-        let _ = stages.next();
         if wrong.is_empty() { Ok(()) } else { Err(CommandError::usage(wrong.join("\n"))) }
     }
 
