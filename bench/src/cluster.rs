@@ -157,7 +157,9 @@ fn report(
 fn scale_out(placement: Placement, round: &mut Round) -> anyhow::Result<()> {
     let plan = Plan { placement, serve: [1, 2], load: Load::Core(0.7), period: PERIOD, mode: "drench" };
     let lab = Lab::start(&plan)?;
-    lab.until("a node serves", |now| count(now, "serving") == 1)?;
+    // A way leads there: what came before there was one is no loss of what follows.
+    let is_served = |now: &ClusterStatus| stage(now).is_some_and(|stage| alive(stage) == 1);
+    lab.until("a node serves", |now| count(now, "serving") == 1 && is_served(now))?;
     let lost = lab.lost()?;
     let over = lab.until("its price is above the band", |now| highest(now) > lab::HIGH_PRICE)?;
     let claimed = lab.until("another claims", |now| claims(now) == 2)?;
