@@ -6,6 +6,7 @@
 //! it is, and not only that there is one.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -95,9 +96,16 @@ pub(crate) fn of_words<'w>(words: impl Iterator<Item = &'w str>) -> u64 {
     words.fold(FNV_OFFSET, |sum, word| hash(hash(sum, word.as_bytes()), &[0]))
 }
 
+impl fmt::Display for Digest {
+    /// That number, as nodes and people compare it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.whole())
+    }
+}
+
 impl Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:016x}", self.whole()))
+        serializer.collect_str(self)
     }
 }
 

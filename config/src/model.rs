@@ -34,6 +34,7 @@ pub use memory::{Flows, Memory};
 pub use nodes::{
     Across, Bfd, Group, Network, Node, NodeLink, NodeRange, Role, StageAt, Steering, Store, Tunnel,
 };
+pub(crate) use service::SERVICE_BYTES;
 pub use service::{Service, ServiceAddress};
 pub use state::State;
 

@@ -6,7 +6,7 @@ mod common;
 use std::io::Read as _;
 use std::process::Stdio;
 
-use common::network::{EAST, Lab, WEST, exchange_all, link};
+use common::network::{EAST, EDGES, Lab, WEST, exchange_all, link, there_and_back};
 use common::{Running, eventually};
 use headgate_host::namespace::{Namespace, named};
 use serde_json::Value as Json;
@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 /// Packets enter and leave at a; b, on a's wire, and c, behind a router, work on them.
 fn text(name: &str) -> String {
     let wire = link(0, ["a", "b"]);
+    let chains = there_and_back("fw");
     format!(
         r#"
 [manager]
@@ -38,34 +39,13 @@ interfaces = ["up", "up"]
 addresses = ["10.1.0.2/24", "10.2.0.2/24"]
 carrier = "vxlan-gpe"
 bfd = {{ interval = "200ms", multiplier = 5 }}
-[[port]]
-name = "west"
-node = "a"
-interface = "west"
-[[port]]
-name = "east"
-node = "a"
-interface = "east"
+{EDGES}
 [[nf]]
 name = "fw"
 nodes = ["b", "c"]
 run = "firewall"
 args = {{ default = "allow", rules = [] }}
-[[chain]]
-name = "out"
-stages = ["fw"]
-out = "east"
-[[chain]]
-name = "back"
-stages = ["fw"]
-out = "west"
-[[rule]]
-in = "west"
-chain = "out"
-[[rule]]
-in = "east"
-chain = "back"
-"#
+{chains}"#
     )
 }
 
@@ -108,7 +88,7 @@ fn dropped(lab: &Lab, reason: &str) -> u64 {
     one.map_or(0, |drop| drop["count"].as_u64().unwrap())
 }
 
-/// Sends a what its neighbour would not send, and what strangers would.
+/// Sends a what its neighbour would not send, and what others would.
 fn check_hostile_datagrams(lab: &Lab, router: &Namespace) {
     let (neighbour, a) = (("10.2.0.2", 4790), ("10.1.0.2", 4790));
     let (malformed, no_chain) = (dropped(lab, "nsh-malformed"), dropped(lab, "nsh-no-chain"));
@@ -119,16 +99,16 @@ fn check_hostile_datagrams(lab: &Lab, router: &Namespace) {
         send(router, neighbour, a, bytes);
     }
     send(router, neighbour, a, &format!("{header}{service}"));
-    // The same from a stranger, and from another port.
+    // The same from another address, and from another port.
     send(router, ("10.2.0.99", 4790), a, &format!("{header}{service}"));
     send(router, ("10.2.0.2", 4791), a, &format!("{header}{service}"));
-    eventually("what the neighbour would not send is counted, and strangers are not heard", || {
+    eventually("what the neighbour would not send is counted, and others are not heard", || {
         (dropped(lab, "nsh-malformed"), dropped(lab, "nsh-no-chain")) == (malformed + 3, no_chain + 1)
     });
     let foreign = || lab.json("a", &["cluster", "status"])["beats"]["foreign"].as_u64().unwrap();
     let before = foreign();
     send(router, ("10.2.0.99", 7784), ("10.1.0.2", 7784), "48474232");
-    eventually("a stranger's beat is counted", || foreign() == before + 1);
+    eventually("a foreign beat is counted", || foreign() == before + 1);
 }
 
 #[test]

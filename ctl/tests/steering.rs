@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::network::{Connection, EAST, Lab, WEST, exchange_all, link};
+use common::network::{Connection, EAST, EDGES, Lab, WEST, exchange_all, link, there_and_back};
 use common::{Observing, daemon, eventually, name_of, run, signal};
 use rustix::process::Signal;
 
@@ -33,19 +33,11 @@ name = "c"
 {links}
 "#
     );
-    head + WORK
+    [&head, EDGES, WORK, &there_and_back("fw")].concat()
 }
 
-/// What the nodes do.
+/// NFs, and a chain that burns for datagrams to port 9.
 const WORK: &str = r#"
-[[port]]
-name = "west"
-node = "a"
-interface = "west"
-[[port]]
-name = "east"
-node = "a"
-interface = "east"
 [[nf]]
 name = "fw"
 nodes = ["b", "c"]
@@ -62,25 +54,11 @@ args = { cycles = 400000 }
 name = "burnt"
 stages = ["burn"]
 out = "east"
-[[chain]]
-name = "out"
-stages = ["fw"]
-out = "east"
-[[chain]]
-name = "back"
-stages = ["fw"]
-out = "west"
 [[rule]]
 in = "west"
 protocol = "udp"
 destination_port = 9
 chain = "burnt"
-[[rule]]
-in = "west"
-chain = "out"
-[[rule]]
-in = "east"
-chain = "back"
 "#;
 
 /// Starts a lab, and waits until both nodes serve.

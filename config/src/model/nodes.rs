@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::super::digest::Digest;
 use super::super::values::{Affinity, Carrier, InterfaceAddress, SteeringMode};
 use super::ids::{ChainId, NfId, PortId};
+use super::service::SERVICE_BYTES;
 
 /// The node whose part a configuration is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -229,12 +230,11 @@ impl NodeLink {
     /// Returns the bytes that a frame on it has beyond the payload of the frame that entered: the service
     /// header of MD type 1 and the Ethernet header of the frame inside, and what carries both.
     pub(crate) const fn header_bytes(&self) -> u32 {
-        const INSIDE: u32 = 24 + 14;
         match (self.carrier, self.address) {
-            (Carrier::Ethernet, _) => INSIDE,
+            (Carrier::Ethernet, _) => SERVICE_BYTES,
             // VXLAN-GPE, UDP, IP.
-            (Carrier::VxlanGpe, IpAddr::V4(_)) => INSIDE + 8 + 8 + 20,
-            (Carrier::VxlanGpe, IpAddr::V6(_)) => INSIDE + 8 + 8 + 40,
+            (Carrier::VxlanGpe, IpAddr::V4(_)) => SERVICE_BYTES + 8 + 8 + 20,
+            (Carrier::VxlanGpe, IpAddr::V6(_)) => SERVICE_BYTES + 8 + 8 + 40,
         }
     }
 }

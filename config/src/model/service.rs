@@ -6,6 +6,10 @@ use serde::Serialize;
 
 use super::super::values::Mac;
 
+/// Bytes that a service header puts in front of a frame beyond the Ethernet header that an MTU leaves out:
+/// the header of MD type 1, and the Ethernet header of the frame inside.
+pub(crate) const SERVICE_BYTES: u32 = 24 + 14;
+
 /// Address to which service headers come by a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

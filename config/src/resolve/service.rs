@@ -8,15 +8,11 @@ use std::collections::HashMap;
 
 use super::super::codes::Code;
 use super::super::document::{ChainTable, Document, NshTable, PortCommon};
-use super::super::model::{Backend, Chain, Out, Port, PortId, Rule, Service, ServiceAddress};
+use super::super::model::{Backend, Chain, Out, Port, PortId, Rule, SERVICE_BYTES, Service, ServiceAddress};
 use super::super::read::{At, Field};
 use super::super::report::Span;
 use super::super::values::{Mac, NshAddress};
 use super::{Resolver, items};
-
-/// Bytes that a service header puts in front of a frame beyond the Ethernet header that an MTU leaves out:
-/// the header, and the Ethernet header of the frame inside.
-const OVERHEAD_BYTES: u32 = 24 + 14;
 
 impl Resolver<'_> {
     /// Resolves whether a port takes service headers.
@@ -198,7 +194,7 @@ impl Resolver<'_> {
         let comes =
             (0..ports.len()).filter(|&port| leads(port)).filter_map(|port| Some((port, mtu(&ports[port])?)));
         let Some((longest, needed)) = comes.max_by_key(|(_, mtu)| *mtu) else { return };
-        if needed + OVERHEAD_BYTES > room {
+        if needed + SERVICE_BYTES > room {
             let names =
                 [longest, exit.index()].map(|port| ports[port].as_ref().map_or("", |port| &port.name));
             let message = format!(
@@ -209,8 +205,8 @@ impl Resolver<'_> {
             let span = at.value.nsh.key.as_ref().unwrap_or(&at.span).clone();
             let help = format!(
                 "raise that MTU to {}, or lower the other to {}",
-                needed + OVERHEAD_BYTES,
-                room.saturating_sub(OVERHEAD_BYTES)
+                needed + SERVICE_BYTES,
+                room.saturating_sub(SERVICE_BYTES)
             );
             self.report
                 .add(Code::MtuShort, &span, message)

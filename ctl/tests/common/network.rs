@@ -22,6 +22,27 @@ const BYTES: usize = 1 << 16;
 /// Longest wait for bytes of a connection whose node was killed.
 const PATIENT: Duration = Duration::from_secs(60);
 
+/// Ports of a file whose packets enter and leave at a.
+pub const EDGES: &str = r#"
+[[port]]
+name = "west"
+node = "a"
+interface = "west"
+[[port]]
+name = "east"
+node = "a"
+interface = "east"
+"#;
+
+/// Returns chains of a file from west to east and back through an NF.
+pub fn there_and_back(nf: &str) -> String {
+    let chain = |name: &str, out: &str| {
+        format!("[[chain]]\nname = \"{name}\"\nstages = [\"{nf}\"]\nout = \"{out}\"\n")
+    };
+    let rule = |from: &str, chain: &str| format!("[[rule]]\nin = \"{from}\"\nchain = \"{chain}\"\n");
+    [chain("out", "east"), chain("back", "west"), rule("west", "out"), rule("east", "back")].concat()
+}
+
 /// Returns a link of a file.
 pub fn link(number: u8, [one, other]: [&str; 2]) -> String {
     format!(

@@ -7,7 +7,7 @@ use headgate_host::namespace::named;
 use serde_json::{Value as Json, json};
 
 use super::eventually;
-use super::network::{Lab, link};
+use super::network::{EDGES, Lab, link, there_and_back};
 
 /// Address of the store.
 const STORE: &str = "10.8.0.1:2379";
@@ -17,6 +17,7 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /// Packets enter and leave at a; b, c or both work on them.
 pub fn text(name: &str) -> String {
     let links = [link(0, ["a", "b"]), link(1, ["a", "c"])].concat();
+    let chains = there_and_back("work");
     format!(
         r#"
 [manager]
@@ -41,14 +42,7 @@ name = "b"
 [[node]]
 name = "c"
 {links}
-[[port]]
-name = "west"
-node = "a"
-interface = "west"
-[[port]]
-name = "east"
-node = "a"
-interface = "east"
+{EDGES}
 [[nf]]
 name = "work"
 nodes = ["b", "c"]
@@ -56,21 +50,7 @@ instances = {{ min = 1, max = 2 }}
 run = "synthetic"
 core = 1
 args = {{ cycles = 400000 }}
-[[chain]]
-name = "out"
-stages = ["work"]
-out = "east"
-[[chain]]
-name = "back"
-stages = ["work"]
-out = "west"
-[[rule]]
-in = "west"
-chain = "out"
-[[rule]]
-in = "east"
-chain = "back"
-"#
+{chains}"#
     )
 }
 

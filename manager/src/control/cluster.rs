@@ -26,7 +26,7 @@ impl Control {
         let shares = self.fabric.parts.shares.iter();
         Some(ClusterStatus {
             node: map.name.clone(),
-            digest: format!("{:016x}", node.digest.whole()),
+            digest: node.digest.to_string(),
             mode: settings.mode.word().to_owned(),
             period_ns: settings.period_ns,
             nodes: map.places().map(|place| self.node_status(map, place)).collect(),

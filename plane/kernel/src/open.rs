@@ -16,9 +16,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-#[cfg(feature = "port")]
-use std::os::fd::AsFd;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::Region;
@@ -306,11 +304,11 @@ pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
 }
 
 /// Sets a socket option to the bytes of `value`.
-pub(crate) fn set<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: T) -> io::Result<()> {
+pub(crate) fn set<T: Copy>(socket: &impl AsFd, level: i32, option: i32, value: T) -> io::Result<()> {
     // SAFETY: the kernel reads `size_of::<T>()` bytes of `value`.
     let refused = unsafe {
         let value = (&raw const value).cast();
-        libc::setsockopt(socket.as_raw_fd(), level, option, value, size_of::<T>() as libc::socklen_t)
+        libc::setsockopt(socket.as_fd().as_raw_fd(), level, option, value, size_of::<T>() as libc::socklen_t)
     };
     if refused == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -17,6 +17,8 @@ use headgate_wire::MacAddress;
 use headgate_wire::ethernet::{self, ethertype};
 use headgate_wire::vxlan_gpe::{self, LENGTH, PORT, next_protocol};
 
+use crate::open::set;
+
 /// Ethernet address of this end, as the path has it; locally administered, and on no wire.
 pub const OWN: [u8; 6] = [2, b'H', b'G', b'P', b'E', 1];
 /// Ethernet address of the other end.
@@ -69,28 +71,23 @@ pub fn open(own: IpAddr, peer: IpAddr, frame_bytes_max: u32) -> Result<Box<dyn Q
         SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
         SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
     };
-    set(&socket, whole).map_err(TunnelError::Option)?;
+    let (level, name, value) = whole;
+    set(&socket, level, name, value).map_err(TunnelError::Option)?;
     for name in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
         // Without the right for more it has what all have.
-        let _ = set(&socket, (libc::SOL_SOCKET, name, SOCKET_BYTES));
+        let _ = set(&socket, libc::SOL_SOCKET, name, SOCKET_BYTES);
     }
     // What came before it was connected may be anybody's.
     while socket.recv(&mut [0]).is_ok() {}
     Ok(Box::new(Tunnel::new(socket, frame_bytes_max as usize)))
 }
 
-fn set(socket: &UdpSocket, (level, name, value): (libc::c_int, libc::c_int, libc::c_int)) -> io::Result<()> {
-    let bytes = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel reads one integer.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), bytes) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 struct Tunnel {
     socket: UdpSocket,
     /// What a datagram begins with.
     header: Box<[u8; LENGTH]>,
+    /// What a frame that came begins with.
+    link: [u8; LINK],
     /// Datagrams that came, each in its place of `place_bytes`.
     private: Box<[u8]>,
     place_bytes: usize,
@@ -107,12 +104,17 @@ impl Tunnel {
     fn new(socket: UdpSocket, frame_bytes_max: usize) -> Self {
         // A byte more than fits, to see that one is too long.
         let place_bytes = LENGTH + frame_bytes_max - LINK + 1;
+        let mut link = [0; LINK];
+        let (destination, source) = (MacAddress(OWN), MacAddress(PEER));
+        let header = ethernet::Header { destination, source, ethertype: ethertype::NSH };
+        header.write(&mut link).expect("it is that long");
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         // SAFETY: all zeroes is a message without address, data and control.
         let messages = vec![unsafe { std::mem::zeroed::<libc::mmsghdr>() }; MESSAGES].into();
         Self {
             socket,
             header: Box::new(vxlan_gpe::header(next_protocol::NSH)),
+            link,
             private: vec![0; MESSAGES * place_bytes].into(),
             place_bytes,
             pieces: vec![[nothing; 2]; MESSAGES].into(),
@@ -157,11 +159,8 @@ impl Tunnel {
             Ok(next_protocol::NSH) => &datagram[LENGTH..],
             _ => &[],
         };
-        let mut link = [0; LINK];
-        let (destination, source) = (MacAddress(OWN), MacAddress(PEER));
-        let _ = ethernet::Header { destination, source, ethertype: ethertype::NSH }.write(&mut link);
         let offset = HEADROOM_BYTES;
-        region.write(index, offset, &link);
+        region.write(index, offset, &self.link);
         region.write(index, offset + LINK as u32, inside);
         Some(Descriptor::new(index, offset, (LINK + inside.len()) as u32, 0))
     }

@@ -80,7 +80,7 @@ impl File {
     }
 
     fn digest(&self) -> String {
-        self.nodes().next().map_or_else(String::new, |node| format!("{:016x}", node.digest.whole()))
+        self.nodes().next().map_or_else(String::new, |node| node.digest.to_string())
     }
 
     fn text(&self) -> String {
@@ -97,7 +97,7 @@ fn apply(file: File, out: &Output) -> Result<Exit, CommandError> {
         );
         CommandError::new(Exit::Configuration, message)
     })?;
-    refuse_strangers(&file, &nodes.nodes().map_err(refused)?)?;
+    refuse_unknown(&file, &nodes.nodes().map_err(refused)?)?;
     if let Some(number) = nodes.in_force(&file.digest()).map_err(refused)? {
         out.document(&json!({ "file": number, "in_force": true, "nodes": [] }))?;
         out.text(format_args!("nothing to change: file {number}, which is in force, says the same\n"))?;
@@ -158,7 +158,7 @@ fn asked(file: &File) -> Result<(u64, BTreeMap<String, Option<NodeAnswer>>), Com
     if living.is_empty() {
         return Err(failed("no node lives in the store".to_owned()));
     }
-    refuse_strangers(file, &living)?;
+    refuse_unknown(file, &living)?;
     let (proposal, answers) = check(file, &mut nodes)?;
     nodes.withdraw(&proposal).map_err(refused)?;
     Ok((proposal.revision(), answers))
@@ -192,16 +192,16 @@ fn wait(
 }
 
 /// Refuses a file that has not all nodes which live.
-fn refuse_strangers(file: &File, living: &[String]) -> Result<(), CommandError> {
+fn refuse_unknown(file: &File, living: &[String]) -> Result<(), CommandError> {
     let is_known = |name: &&String| file.nodes().any(|node| node.name == **name);
-    let strangers: Vec<String> =
+    let unknown: Vec<String> =
         living.iter().filter(|name| !is_known(name)).map(|name| harmless(name)).collect();
-    if strangers.is_empty() {
+    if unknown.is_empty() {
         return Ok(());
     }
     Err(failed(format!(
         "nothing was changed: {} is no node of {}, and lives in its store: stop it first, with `headgate down` there",
-        strangers.join(", "),
+        unknown.join(", "),
         file.name
     )))
 }

@@ -34,7 +34,7 @@ fn arrived(inside: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_leaves_at_one_end_arrives_at_the_other_and_strangers_are_not_heard() {
+fn what_leaves_at_one_end_arrives_at_the_other_and_untrusted_senders_are_not_heard() {
     let mut near = open(address(1), address(2), FRAME_BYTES).unwrap();
     let mut far = open(address(2), address(1), FRAME_BYTES).unwrap();
     let mut stack = stack(512);
@@ -45,8 +45,8 @@ fn what_leaves_at_one_end_arrives_at_the_other_and_strangers_are_not_heard() {
     assert_eq!(near.transmit(0, &mut stack, &packets), 100);
     // Right bytes from another port, and from another address.
     for from in [(address(1), 0), (address(3), PORT)] {
-        let stranger = UdpSocket::bind(SocketAddr::from(from)).unwrap();
-        stranger.send_to(&[&vxlan_gpe::header(4)[..], b"stranger"].concat(), (address(2), PORT)).unwrap();
+        let other = UdpSocket::bind(SocketAddr::from(from)).unwrap();
+        other.send_to(&[&vxlan_gpe::header(4)[..], b"forged"].concat(), (address(2), PORT)).unwrap();
     }
     let expected: Vec<Vec<u8>> = inside.iter().map(|inside| arrived(inside)).collect();
     assert_eq!(frames(&mut *far, &mut stack, 100), expected);
