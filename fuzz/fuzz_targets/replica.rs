@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Some(end) = StateEnd::read(bytes) {
         let mut again = vec![0; bytes.len()];
-        assert_eq!(StateEnd::write(&mut again, &end.cut, end.sums()), Ok(bytes.len()));
+        assert_eq!(StateEnd::write(&mut again, &end.cut, end.base, end.sums()), Ok(bytes.len()));
     }
 });
 

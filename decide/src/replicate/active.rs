@@ -13,7 +13,8 @@
 //!   which only grow. The latch is kept whatever happens.
 //! - *A checkpoint* is one cut through a drained group: nothing arrives while packets are between NFs, so no
 //!   packet is in the state of one and not of the other. One is under way at a time, and the next begins when
-//!   it is durable. It is sent when the gate has every output before the cut ([`super::outbox`]).
+//!   it is durable. It is sent when the gate has every output before the cut ([`super::outbox`]). It rests on
+//!   the last one that this standby stored, so only what changed since then is sent; the first one has all.
 //! - *On its own* a node releases what is finished. It is on its own only when the gate says so, in a view
 //!   that names no standby; until then it waits, for ever if it must. When a standby joins, it goes on alone
 //!   up to the first cut, whose checkpoint holds all that the standby missed.
@@ -52,11 +53,13 @@ enum Bond {
 enum Checkpoint {
     /// There is none.
     Idle,
+    /// All state is copied for the first time, while packets go on.
+    Preparing,
     /// Nothing arrives until the group is empty.
     Draining,
     /// NFs begin the next epoch; nothing arrives.
     Flipping(Epoch, Cut),
-    /// Dirty state is copied.
+    /// State is copied.
     Copying(Epoch, Cut),
     /// It is copied, and waits until the gate has every output before the cut: nobody could make them again.
     Copied(Epoch, Cut),
@@ -68,7 +71,7 @@ impl Checkpoint {
     /// Returns its number, once it has one.
     const fn epoch(&self) -> Option<Epoch> {
         match self {
-            Self::Idle | Self::Draining => None,
+            Self::Idle | Self::Preparing | Self::Draining => None,
             Self::Flipping(epoch, _)
             | Self::Copying(epoch, _)
             | Self::Copied(epoch, _)
@@ -113,8 +116,8 @@ pub struct Active {
     reported: (Clocks, Clocks, Clocks),
     checkpoint: Checkpoint,
     wanted: bool,
-    /// Whether all is to be copied, because the standby has no checkpoint of ours yet.
-    whole: bool,
+    /// The last checkpoint that the standby has of ours; `None`: all is to be copied.
+    rests_on: Option<Epoch>,
     epoch: Epoch,
     checkpoint_at: Option<Instant>,
     state_resend_at: Option<Instant>,
@@ -163,7 +166,7 @@ impl Active {
             reported: (arrived, released, arrived),
             checkpoint: Checkpoint::Idle,
             wanted: assignment.standby.is_some(),
-            whole: true,
+            rests_on: None,
             epoch,
             checkpoint_at: None,
             state_resend_at: None,
@@ -267,7 +270,10 @@ impl Active {
             actions.push(Action::ForgetState { epoch });
         }
         self.checkpoint = Checkpoint::Idle;
-        (self.wanted, self.whole) = (assignment.standby.is_some(), true);
+        self.wanted = assignment.standby.is_some();
+        if !self.setup.mutation.is(Mutant::OnAnyBase) {
+            self.rests_on = None;
+        }
         self.checkpoint_at = assignment.standby.map(|_| now);
         actions.push(Action::Report(Report::Active { solo: assignment.standby.is_none() }));
     }

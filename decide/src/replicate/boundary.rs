@@ -68,6 +68,8 @@ pub enum Event {
         view: View,
         /// Its number.
         epoch: Epoch,
+        /// That which it rests on; `None`: it has all state.
+        base: Option<Epoch>,
         /// Its cut.
         cut: Cut,
     },
@@ -76,12 +78,14 @@ pub enum Event {
         /// Its number.
         epoch: Epoch,
     },
+    /// What can be copied while packets are worked on is. Answers [`Action::Prepare`].
+    Prepared,
     /// All NFs have begun the epoch. Answers [`Action::Flip`].
     Flipped {
         /// Its number.
         epoch: Epoch,
     },
-    /// State that was dirty in the epoch is copied. Follows [`Event::Flipped`].
+    /// State is copied as it is at the cut. Follows [`Event::Flipped`].
     Copied {
         /// Its number.
         epoch: Epoch,
@@ -110,13 +114,17 @@ pub enum Action {
     },
     /// End outputs that wait in the latch. Only an error does that.
     GiveUpLatch,
-    /// Have every NF of the group begin this epoch, and copy what was dirty in the one before; answer with
+    /// All state is to be copied soon: do of that what can be done while NFs work, so that the group stands still
+    /// for what changes meanwhile alone. Answer with [`Event::Prepared`].
+    Prepare,
+    /// Have every NF of the group begin this epoch, and copy the state that it begins with; answer with
     /// [`Event::Flipped`] and [`Event::Copied`].
     Flip {
         /// The number.
         epoch: Epoch,
-        /// Whether all is to be copied, not only what changed since the last durable checkpoint.
-        whole: bool,
+        /// The checkpoint since which what changed is to be copied: the last one, which the standby has
+        /// stored. `None`: all is.
+        base: Option<Epoch>,
     },
     /// Send what was copied of the epoch, and its end with the cut. Copies are kept until
     /// [`Action::ForgetState`].
@@ -126,7 +134,7 @@ pub enum Action {
         /// Its cut.
         cut: Cut,
     },
-    /// Copies of this epoch are not needed any more; what was not copied since then stays dirty.
+    /// What was copied of this epoch is not sent any more. What is copied next may rest on it.
     ForgetState {
         /// The number.
         epoch: Epoch,
@@ -143,11 +151,12 @@ pub enum Action {
         /// Behind the last.
         to: JournalIndex,
     },
-    /// Store this checkpoint, then apply it to the spares under their undo logs; answer with
-    /// [`Event::Stored`] when it is stored.
+    /// Store this checkpoint in the place of the last one, or on it; answer with [`Event::Stored`].
     Store {
         /// The number.
         epoch: Epoch,
+        /// Whether it rests on the last one.
+        rests: bool,
     },
     /// Begin with empty state and an empty journal.
     Begin,

@@ -318,7 +318,7 @@ impl Gate {
         self.resend_at = Some(now + self.setup.resend_after);
     }
 
-    /// Begins to make the standby active with a last copy of all state, or leaves it at that.
+    /// Begins to make the standby active with a last copy of state, or leaves it at that.
     fn hand_over(&mut self, now: Instant, wanted: bool, actions: &mut Vec<Action>) {
         self.hands_over = wanted;
         if wanted {

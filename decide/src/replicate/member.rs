@@ -85,10 +85,13 @@ impl Decision for Member {
     fn on(&mut self, now: Instant, event: Event, actions: &mut Vec<Action>) {
         match (event, &mut self.part) {
             (Event::Received(envelope), _) => self.on_received(now, envelope, actions),
-            (Event::StateComplete { view, epoch, cut }, Part::Standby(standby)) if view == self.view => {
-                standby.on_state(epoch, cut, actions);
+            (Event::StateComplete { view, epoch, base, cut }, Part::Standby(standby))
+                if view == self.view =>
+            {
+                standby.on_state((epoch, base), cut, actions);
             }
             (Event::Stored { epoch }, Part::Standby(standby)) => standby.on_stored(epoch, actions),
+            (Event::Prepared, Part::Active(active)) => active.on_prepared(),
             (Event::Flipped { epoch }, Part::Active(active)) => active.on_flipped(epoch),
             (Event::Copied { epoch }, Part::Active(active)) => active.on_copied(epoch),
             (Event::CheckpointWanted, Part::Active(active)) => active.want_checkpoint(),

@@ -49,12 +49,14 @@ pub enum Mutant {
     NoFallback,
     /// A gate that was started again believes in a checkpoint before it knows where its log begins.
     BeforeTheLogIsKnown,
+    /// A copy of what changed since a checkpoint that another standby stored is taken for a whole one.
+    OnAnyBase,
 }
 
 impl Mutant {
     /// Every one.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::StagedUntilTheNext,
         Self::DurableBeforeStored,
         Self::AnyEpoch,
@@ -76,6 +78,7 @@ impl Mutant {
         Self::AheadOfReplay,
         Self::NoFallback,
         Self::BeforeTheLogIsKnown,
+        Self::OnAnyBase,
     ];
 }
 

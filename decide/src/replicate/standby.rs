@@ -5,8 +5,8 @@
 //!
 //! The intuition: *stored first, said then*, and what was said is never less the next time. A commit is taken
 //! when its part of the journal follows on what is there, and then it covers all before it. A checkpoint is
-//! taken when it is newer than the last one, whole, and not ahead of the commits: state that has worked on a
-//! packet whose outputs nobody committed would swallow them.
+//! taken when it is newer than the last one, rests on that one or on none, is whole, and not ahead of the
+//! commits: state that has worked on a packet whose outputs nobody committed would swallow them.
 //!
 //! Once the gate has promoted it, it acknowledges nothing any more. That, and nothing else, is the fence: the
 //! old active node may be alive and well, and cannot release what was not acknowledged.
@@ -36,8 +36,8 @@ pub struct Standby {
     seq: Seq,
     /// The last checkpoint that is stored.
     durable: Option<(Epoch, Cut)>,
-    /// One that is ahead of the commits.
-    pending: Option<(Epoch, Cut)>,
+    /// One that is ahead of the commits, and the one that it rests on.
+    pending: Option<(Epoch, Option<Epoch>, Cut)>,
     /// One that is being stored.
     storing: Option<(Epoch, Cut)>,
     /// A commit that was acknowledged and is not stored. Only an error does that.
@@ -149,8 +149,13 @@ impl Standby {
         self.finished.raise(finished);
     }
 
-    /// Takes in a whole checkpoint.
-    pub(super) fn on_state(&mut self, epoch: Epoch, cut: Cut, actions: &mut Vec<Action>) {
+    /// Takes in a checkpoint, every part of which came, and which rests on another or has all state.
+    pub(super) fn on_state(
+        &mut self,
+        (epoch, base): (Epoch, Option<Epoch>),
+        cut: Cut,
+        actions: &mut Vec<Action>,
+    ) {
         if let Some((last, durable)) = self.durable {
             if last == epoch {
                 // The message was lost.
@@ -161,19 +166,24 @@ impl Standby {
             }
         }
         if self.storing.is_none() {
-            self.pending = Some((epoch, cut));
+            self.pending = Some((epoch, base, cut));
             self.take_pending(actions);
         }
     }
 
     fn take_pending(&mut self, actions: &mut Vec<Action>) {
-        let Some((epoch, cut)) = self.pending else { return };
+        let Some((epoch, base, cut)) = self.pending else { return };
+        let rests = base.is_none() || base == self.durable.map(|(epoch, _)| epoch);
+        let takes_any = [Mutant::OnAnyBase, Mutant::AnyEpoch].iter().any(|it| self.setup.mutation.is(*it));
+        if !rests && !takes_any {
+            return;
+        }
         let is_known = self.base.is_some() && self.finished.covers(&cut.clocks) && self.stored >= cut.journal;
         if self.storing.is_some() || !is_known && !self.setup.mutation.is(Mutant::AheadOfCommits) {
             return;
         }
-        self.storing = self.pending.take();
-        actions.push(Action::Store { epoch });
+        (self.pending, self.storing) = (None, Some((epoch, cut)));
+        actions.push(Action::Store { epoch, rests: base.is_some() });
         if self.setup.mutation.is(Mutant::DurableBeforeStored) {
             self.say_durable(epoch, cut, actions);
         }

@@ -295,6 +295,11 @@ fn a_checkpoint_is_sent_when_the_gate_has_every_output_before_its_cut() {
         "{actions:?}"
     );
     member.poll(Instant(0), &progress(0), &mut actions);
+    assert!(actions.contains(&Action::Prepare), "it is the first one");
+    let second = (Lane(0), Clock(2));
+    assert_eq!(member.arrive(View(1), second, false, &mut actions), boundary::Arrival::Wait);
+    member.on(Instant(0), Event::Prepared, &mut actions);
+    member.poll(Instant(0), &progress(0), &mut actions);
     let epoch = actions.iter().find_map(|action| match action {
         Action::Flip { epoch, .. } => Some(*epoch),
         _ => None,

@@ -36,13 +36,24 @@ pub enum Entry {
     Ended(Lane, Clock),
 }
 
-/// State of both NFs at a cut.
+/// State of both NFs at a cut; what was copied is what differs from the state it rests on, if it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Copy {
     pub epoch: Epoch,
+    pub base: Option<Epoch>,
     pub cut: Cut,
     pub a: History,
     pub b: History,
+    pub rests_on: Option<[History; 2]>,
+}
+
+impl Copy {
+    /// Returns it as it is where this one was stored before: put on other state, what differs makes a state
+    /// that never was.
+    pub fn on(self, stored: Option<Self>) -> Self {
+        let is_right = self.rests_on.is_none() || self.rests_on == stored.map(|stored| [stored.a, stored.b]);
+        if is_right { self } else { Self { a: History::MAX, b: History::MAX, ..self } }
+    }
 }
 
 /// Something on a link.

@@ -33,6 +33,7 @@ fn bounds(mutant: Mutant) -> Bounds {
         Mutant::AheadOfReplay => Bounds { suspicions: [1, 0], time_outs: 1, ..packets(1, 1) },
         Mutant::NoFallback => Bounds { hand_overs: 1, crashes: [0, 1], ..packets(0, 0) },
         Mutant::BeforeTheLogIsKnown => Bounds { gate_crashes: 1, checkpoints: 1, ..packets(1, 0) },
+        Mutant::OnAnyBase => Bounds { checkpoints: 1, crashes: [0, 1], suspicions: [1, 0], ..packets(1, 0) },
         Mutant::CutInReplay => Bounds { suspicions: [1, 1], ..packets(1, 1) },
     }
 }

@@ -64,6 +64,8 @@ pub struct Node {
     runs: Vec<Run>,
     records: Vec<(Clock, bool)>,
     copy: Option<Copy>,
+    /// State of both NFs as it was copied last, for what changes since then.
+    copied: Option<[History; 2]>,
     /// Whole checkpoints that came, by their numbers, and the one that is being stored.
     incoming: Vec<Copy>,
     stored: Option<Copy>,
@@ -105,6 +107,7 @@ impl Node {
             runs: Vec::new(),
             records: Vec::new(),
             copy: None,
+            copied: None,
             incoming: Vec::new(),
             stored: None,
             storing: None,
@@ -142,13 +145,16 @@ impl Node {
             self.incoming.push(copy);
             self.incoming.sort_unstable_by_key(|copy| copy.epoch);
         }
-        self.event(Event::StateComplete { view, epoch: copy.epoch, cut: copy.cut }, &[], effects);
+        let Copy { epoch, base, cut, .. } = copy;
+        let told = Event::StateComplete { view, epoch, base, cut };
+        self.event(told, &[], effects);
     }
 
     /// The checkpoint that is being stored is stored.
     pub fn stored(&mut self, effects: &mut Vec<Effect>) {
         let Some(epoch) = self.storing.take() else { return };
-        self.stored = self.incoming.iter().rev().find(|copy| copy.epoch == epoch).copied();
+        let came = self.incoming.iter().rev().find(|copy| copy.epoch == epoch).copied();
+        self.stored = came.map(|copy| copy.on(self.stored));
         // A mutant asks for older ones too.
         if self.mutation == Mutation::default() {
             self.incoming.retain(|copy| copy.epoch > epoch);
@@ -249,8 +255,12 @@ impl Node {
         };
         let mut actions = Vec::new();
         self.member.poll(now, &progress, &mut actions);
+        let prepares = actions.contains(&Action::Prepare);
         let has_flipped = actions.iter().any(|action| matches!(action, Action::Flip { .. }));
         self.apply(actions, &[], effects);
+        if prepares {
+            self.event(Event::Prepared, &[], effects);
+        }
         if has_flipped {
             // NFs answer, and copying takes no time here.
             let epoch = self.copy.map(|copy| copy.epoch).unwrap_or_default();
@@ -285,9 +295,11 @@ impl Node {
                 }
                 Action::Release { to } => self.release(&to, effects),
                 Action::GiveUpLatch => self.latch.iter_mut().for_each(Vec::clear),
-                Action::Flip { epoch, .. } => {
+                Action::Flip { epoch, base } => {
                     let cut = Cut { clocks: self.finished, journal: self.journal_end() };
-                    self.copy = Some(Copy { epoch, cut, a: self.a, b: self.b });
+                    let rests_on = base.and(self.copied);
+                    self.copy = Some(Copy { epoch, base, cut, a: self.a, b: self.b, rests_on });
+                    self.copied = Some([self.a, self.b]);
                 }
                 Action::SendState { epoch, cut } => {
                     let copy = self.copy.filter(|copy| copy.epoch == epoch).expect("copies are kept");
@@ -309,8 +321,8 @@ impl Node {
                     let many = (to.0 - from.0) as usize;
                     self.journal.extend(&entries[entries.len().saturating_sub(many)..]);
                 }
-                Action::Store { epoch } => self.storing = Some(epoch),
-                Action::Begin => {}
+                Action::Store { epoch, .. } => self.storing = Some(epoch),
+                Action::Begin | Action::Prepare => {}
                 Action::Promote { cut, journal, suppressed, .. } => self.promote(cut, journal.0, suppressed),
                 Action::Discard => {
                     let fresh = Self::new(self.id, self.boot, self.mutation);

@@ -14,7 +14,7 @@ use crate::api::{Answer, RequestError, answer};
 use crate::config::model::Role;
 use crate::status::EventCode;
 
-/// Time that a hand-over takes beyond two copies of all state: the copy under way and the last one. Our
+/// Time that a hand-over takes beyond two copies of state: the copy under way and the last one. Our
 /// choice: as long as the gate and the node wait twice before they ask again for what was lost.
 const BEYOND_COPIES: Span = Span::from_millis(50);
 

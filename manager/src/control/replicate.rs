@@ -12,7 +12,7 @@ use headgate_path::replica::Command as Order;
 use serde::Serialize;
 
 use super::Control;
-use super::replication::news::{Kept, News, Restored};
+use super::replication::news::{Begin, Kept, News};
 use super::replication::told::{self, Wish};
 use super::replication::{OfGroup, OfNf};
 use super::state::StateHome;
@@ -52,7 +52,7 @@ impl Control {
     /// Handles what the keeper of a group has to say.
     pub(super) fn on_group_news(&mut self, news: News) {
         match news {
-            News::Restore(restored) => self.restore_states(restored),
+            News::Restore(begins) => self.restore_states(begins),
             News::Gate(at, report) => self.on_gate_report(at, &report),
             News::Node(at, report) => {
                 let (code, what) = told::of_node(&report);
@@ -127,20 +127,15 @@ impl Control {
     }
 
     /// Has all NFs of the group go on with this state, or begin anew with an empty one.
-    fn restore_states(&mut self, restored: Option<Restored>) {
+    fn restore_states(&mut self, begins: Vec<Begin>) {
         let Some(replication) = &mut self.replication else { return };
         replication.restores = true;
         let instances = replication.instances.clone();
-        let (states, mut regions) = match restored {
-            Some(Restored { states, regions }) => (Some(states), regions),
-            None => (None, Vec::new()),
-        };
-        regions.resize_with(instances.len(), || None);
-        for (place, (at, region)) in instances.into_iter().zip(regions).enumerate() {
-            let image = states.as_ref().and_then(|states| states.get(place)).map(Vec::as_slice);
-            self.with_instances(|instances, ground, effects| match region {
-                Some(region) => instances.go_on_with(at, region, ground, effects),
-                None => instances.begin_anew(at, image, ground, effects),
+        for (at, begin) in instances.into_iter().zip(begins) {
+            self.with_instances(|instances, ground, effects| match begin {
+                Begin::With(region) => instances.go_on_with(at, region, ground, effects),
+                Begin::Empty => instances.begin_anew(at, None, ground, effects),
+                Begin::Without(why) => instances.begin_anew(at, Some(&why), ground, effects),
             });
         }
         self.tend_group();

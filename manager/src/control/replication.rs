@@ -3,14 +3,15 @@
 //! The worker has the packets and the machine that decides; what may block is done here:
 //!
 //! - [`keeper`]: a thread that writes views to disk and copies the state of NFs, both of which the group
-//!   waits for; [`standby`]: state that it has ready while others work; [`news`]: what it has to say to the
-//!   control loop;
+//!   waits for; [`copies`]: what it has copied; [`standby`]: state that it has ready while others work;
+//!   [`news`]: what it has to say to the control loop;
 //! - [`record`]: the files that outlive the manager: who is active, and the number of the node's life;
 //! - [`wiring`]: the ends of links, on interfaces of the kernel;
 //! - [`told`]: sentences; [`status`]: what is shown, and whether an operator's wish can be.
 //!
 //! What the control loop does with it is in `control/replicate.rs`.
 
+mod copies;
 mod keeper;
 pub mod news;
 mod record;
@@ -186,6 +187,7 @@ impl Replication {
             group: self.group.name.clone(),
             records: self.records.take(),
             states,
+            board: self.board.clone(),
             mailbox: self.base.mailbox.clone(),
             handle: self.base.handle.clone(),
             started_ns: self.base.started_ns,

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headgate_session::message::{KeptState, Part, StateSaid};
-use headgate_shm::state::Prepared;
+use headgate_shm::state::Twin;
 use headgate_shm::{Memory, state};
 
 use crate::config::model::State as Configured;
@@ -47,6 +47,19 @@ impl StateFile {
     /// The kernel's.
     pub fn image(&self, bytes: u64) -> std::io::Result<Vec<u8>> {
         self.now().file.as_ref().map_or_else(|| Ok(Vec::new()), |file| state::image(file.as_fd(), bytes))
+    }
+
+    /// Takes what differs in it from a twin; in an empty one where there is none.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn difference(&self, name: &str, shape: Shape, twin: &Twin) -> Result<Vec<u8>, String> {
+        let now = self.now();
+        let differs = match &now.file {
+            Some(file) => twin.difference(file.as_fd()),
+            None => twin.difference(StateHome::twin(name, shape)?.into_memory().file()),
+        };
+        differs.map_err(|error| error.to_string())
     }
 
     /// Returns how often a process was given it: what was written before is another one's.
@@ -170,12 +183,20 @@ impl StateHome {
         self.file.clone()
     }
 
-    /// Returns an empty region of its shape, which becomes what other nodes copy.
+    /// Returns an empty region of a shape, which becomes what nodes copy.
     ///
     /// # Errors
     /// A sentence.
-    pub fn prepared(name: &str, shape: Shape) -> Result<Prepared, String> {
-        Prepared::new(name, shape.bytes, shape.has_standby).map_err(|error| error.to_string())
+    pub fn twin(name: &str, shape: Shape) -> Result<Twin, String> {
+        Twin::new(name, shape.bytes, shape.has_standby).map_err(|error| error.to_string())
+    }
+
+    /// Returns the same, for what no process will be given.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn unreserved_twin(name: &str, shape: Shape) -> Result<Twin, String> {
+        Twin::unreserved(name, shape.bytes).map_err(|error| error.to_string())
     }
 
     /// Returns the shape of its region.
@@ -183,19 +204,10 @@ impl StateHome {
         Shape { bytes: self.configured.bytes, has_standby: self.configured.has_standby }
     }
 
-    /// Makes it what another node copied, or an empty one, for the next process.
-    ///
-    /// # Errors
-    /// A sentence: it cannot be, and is empty now.
-    pub fn replace(&mut self, name: &str, image: Option<&[u8]>) -> Result<(), String> {
-        let Configured { bytes, has_standby, .. } = self.configured;
+    /// Makes it an empty one, for the next process.
+    pub fn replace_by_nothing(&mut self) {
         self.replaced += 1;
         self.forfeit();
-        let Some(image) = image.filter(|image| !image.is_empty()) else { return Ok(()) };
-        let memory = state::from_image(name, bytes, has_standby, image).map_err(|why| why.to_string())?;
-        self.file.set(Some(&memory));
-        self.memory = Some(memory);
-        Ok(())
     }
 
     /// Makes it a region that is ready. Returns its file, for the process that is to go on with it;

@@ -152,6 +152,9 @@ impl Memory {
     pub fn create_sparse(name: &str, bytes: usize, reserved: usize) -> Result<Self, MemoryError> {
         let bytes = bytes.next_multiple_of(PAGE_BYTES);
         let memory = Self::create_with(name, bytes, Pages::Ordinary, SIZE_IS_FIXED, false)?;
+        if reserved == 0 {
+            return Ok(memory);
+        }
         let step = "reserve";
         let refused = |cause| MemoryError::Refused { name: name.to_owned(), step, bytes: reserved, cause };
         rustix::fs::fallocate(&memory.file, FallocateFlags::empty(), 0, reserved as u64).map_err(refused)?;

@@ -41,7 +41,7 @@ use crate::memory::{Memory, MemoryError, PAGE_BYTES};
 use crate::region::Region;
 
 use directory::{Directory, Entry};
-pub use image::{ImageError, Prepared, from_image, image, image_bytes_max};
+pub use image::{ImageError, Twin, image, image_bytes_max};
 pub use replace::ReplaceError;
 
 pub use directory::{NoRoomError, PIECE_ALIGN, PIECES_MAX, Piece, Wanted};

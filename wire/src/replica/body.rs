@@ -318,6 +318,8 @@ pub struct StateSum {
 pub struct StateEnd<'a> {
     /// Where it was made.
     pub cut: Cut,
+    /// Number of the checkpoint since which state is what changed; 0: it is all of it.
+    pub base: u32,
     sums: &'a [u8],
 }
 
@@ -326,8 +328,8 @@ impl<'a> StateEnd<'a> {
     #[must_use]
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
-        let cut = reader.cut()?;
-        Some(Self { cut, sums: reader.items(SUM_BYTES)? })
+        let (cut, base) = (reader.cut()?, reader.u32()?);
+        Some(Self { cut, base, sums: reader.items(SUM_BYTES)? })
     }
 
     /// Returns the sums of all NFs' state.
@@ -347,10 +349,12 @@ impl<'a> StateEnd<'a> {
     pub fn write(
         room: &mut [u8],
         cut: &Cut,
+        base: u32,
         sums: impl IntoIterator<Item = StateSum>,
     ) -> Result<usize, NoRoomError> {
         let mut writer = Writer::new(room);
         writer.cut(cut);
+        writer.u32(base);
         for StateSum { nf, bytes, crc } in sums {
             writer.u16(nf);
             writer.u16(0);

@@ -143,12 +143,13 @@ proptest! {
     }
 
     #[test]
-    fn an_end_of_state_keeps_its_sums(cut in cut(), sums in vec(any::<(u16, u32, u32)>(), 0..20)) {
+    fn an_end_of_state_keeps_its_sums(
+        cut in cut(), base in any::<u32>(), sums in vec(any::<(u16, u32, u32)>(), 0..20)) {
         let sums: Vec<_> = sums.into_iter().map(|(nf, bytes, crc)| StateSum { nf, bytes, crc }).collect();
         let mut room = [0; 1024];
-        let length = StateEnd::write(&mut room, &cut, sums.iter().copied()).unwrap();
+        let length = StateEnd::write(&mut room, &cut, base, sums.iter().copied()).unwrap();
         let end = StateEnd::read(&room[..length]).unwrap();
-        prop_assert_eq!(end.cut, cut);
+        prop_assert_eq!((end.cut, end.base), (cut, base));
         prop_assert_eq!(end.sums().collect::<Vec<_>>(), sums);
     }
 

@@ -10,6 +10,12 @@ use crate::replicate::types::{Cut, Epoch};
 use crate::units::Instant;
 
 impl Active {
+    pub(in crate::replicate) fn on_prepared(&mut self) {
+        if self.checkpoint == Checkpoint::Preparing {
+            self.checkpoint = Checkpoint::Draining;
+        }
+    }
+
     pub(in crate::replicate) fn on_flipped(&mut self, epoch: Epoch) {
         if let Checkpoint::Flipping(flipping, cut) = self.checkpoint
             && flipping == epoch
@@ -32,7 +38,7 @@ impl Active {
             return;
         }
         self.checkpoint = Checkpoint::Idle;
-        self.whole = false;
+        self.rests_on = Some(epoch);
         self.state_resend_at = None;
         self.checkpoint_at = self.setup.checkpoint_every.map(|every| now + every);
         actions.push(Action::ForgetState { epoch });
@@ -53,6 +59,10 @@ impl Active {
         if self.checkpoint == Checkpoint::Idle && is_due && self.bond != Bond::Solo && !is_replaying {
             (self.wanted, self.checkpoint_at) = (false, None);
             self.checkpoint = Checkpoint::Draining;
+            if self.rests_on.is_none() {
+                self.checkpoint = Checkpoint::Preparing;
+                actions.push(Action::Prepare);
+            }
         }
         let is_drained = self.finished.covers(&self.arrived) || self.setup.mutation.is(Mutant::NotDrained);
         if self.checkpoint == Checkpoint::Draining && is_drained {
@@ -82,7 +92,7 @@ impl Active {
         // The standby may not take the checkpoint before it knows how far the group was worked on.
         self.owed = true;
         self.checkpoint = Checkpoint::Flipping(self.epoch, cut);
-        actions.push(Action::Flip { epoch: self.epoch, whole: self.whole });
+        actions.push(Action::Flip { epoch: self.epoch, base: self.rests_on });
     }
 
     fn send_state(&mut self, now: Instant, epoch: Epoch, cut: Cut, actions: &mut Vec<Action>) {

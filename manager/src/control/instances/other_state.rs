@@ -71,23 +71,24 @@ impl Instances {
         self.decide_spare(at, spare::Event::NotMade(why), ground, effects);
     }
 
-    /// Has an instance begin anew, with an image of its state or an empty one.
+    /// Has an instance begin anew with an empty state; `lost` says why another node's cannot be had.
     pub fn begin_anew(
         &mut self,
         at: usize,
-        image: Option<&[u8]>,
+        lost: Option<&str>,
         ground: &mut Ground<'_>,
         effects: &mut Vec<Effect>,
     ) {
         let instance = &mut self[at];
-        let (who, Some(state)) = (instance.seat.name.clone(), &mut instance.state) else { return };
-        let (code, what) = match state.replace(&who, image) {
-            Ok(()) => (EventCode::StateKept, "begins anew with the state of another node".to_owned()),
-            Err(why) => {
+        let Some(state) = &mut instance.state else { return };
+        state.replace_by_nothing();
+        let (code, what) = match lost {
+            None => (EventCode::StateKept, "begins anew with the state of another node".to_owned()),
+            Some(why) => {
                 (EventCode::StateDiscarded, format!("the state of another node cannot be used: {why}"))
             }
         };
-        effects.push(Effect::Log { code, who, what });
+        effects.push(log(instance, code, what));
         self.tell(at, Event::Condemned(Cause::StateReplaced), ground, effects);
     }
 }

@@ -2,7 +2,8 @@
 //! control loop would let wait behind other things.
 //!
 //! A view is on disk before anybody hears of it; where it cannot be written it is tried again, and the view
-//! before stays in force. State of NFs is copied while they have no packet: the group stands still meanwhile.
+//! before stays in force. State of NFs is copied while they have no packet: the group stands still meanwhile
+//! ([`copies`](super::copies)).
 //! On a standby each copy that comes is written into regions that nobody has yet ([`standby`]), so that NFs
 //! go on with the last one as soon as they are to.
 
@@ -14,10 +15,11 @@ use std::time::Duration;
 use headgate_decide::replicate::{Assignment, Epoch};
 use headgate_decide::units::Instant as Moment;
 use headgate_host::clock::Clock;
-use headgate_path::replica::{Command as Order, Event, States};
+use headgate_path::replica::{Command as Order, Event, GroupBoard};
 use headgate_path::worker::{Command, Mailbox};
 
-use super::news::{Kept, News};
+use super::copies::Copies;
+use super::news::{Begin, Kept, News};
 use super::record::Records;
 use super::standby::{OfNf, Standby};
 use crate::api::Handle;
@@ -35,6 +37,8 @@ pub struct Keeper {
     pub records: Option<Records>,
     /// State of each NF of the group; `None` of one that keeps none.
     pub states: Vec<Option<OfNf>>,
+    /// Counters of the group.
+    pub board: Arc<GroupBoard>,
     /// The worker's.
     pub mailbox: Arc<Mailbox>,
     /// Way to the control loop.
@@ -43,6 +47,19 @@ pub struct Keeper {
     pub started_ns: u64,
     /// Clock of all times.
     pub clock: Clock,
+}
+
+/// What is to be copied.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// What there is, while NFs work.
+    Prepare,
+    /// What changed until the cut, since the copy before.
+    Changes(Epoch),
+    /// All of it at the cut.
+    All(Epoch),
+    /// The same, which is in the twins.
+    Taken(Epoch),
 }
 
 impl Keeper {
@@ -60,6 +77,7 @@ impl Keeper {
         let (mut unwritten, mut uncopied) = (None, None);
         let mut fails = false;
         let mut standby = Standby::new(self.states.len());
+        let mut copies = Copies::default();
         loop {
             let patience = if standby.is_behind() {
                 Duration::ZERO
@@ -75,10 +93,13 @@ impl Keeper {
             };
             match event {
                 Some(Event::Write(assignment)) => unwritten = Some(assignment),
-                Some(Event::Copy(epoch)) => uncopied = Some(epoch),
+                Some(Event::Prepare) => uncopied = Some(Wanted::Prepare),
+                Some(Event::Copy { epoch, base: None }) => uncopied = Some(Wanted::All(epoch)),
+                Some(Event::Copy { epoch, base: Some(_) }) => uncopied = Some(Wanted::Changes(epoch)),
                 // Nothing else waits: what came last is prepared.
                 None if standby.is_behind() => {
                     self.prepare(&mut standby);
+                    self.check(&mut standby);
                     continue;
                 }
                 None => {}
@@ -87,7 +108,7 @@ impl Keeper {
                     continue;
                 }
             }
-            let outcome = self.write(&mut unwritten).and_then(|()| self.copy(&mut uncopied));
+            let outcome = self.write(&mut unwritten).and_then(|()| self.copy(&mut uncopied, &mut copies));
             if let Some(news) = self.change(&outcome, fails) {
                 self.handle.tell_group(news);
             }
@@ -99,9 +120,17 @@ impl Keeper {
         Moment(self.clock.now_ns().saturating_sub(self.started_ns))
     }
 
-    /// Prepares what came last, and checks on NFs.
+    /// Prepares what came.
     fn prepare(&self, standby: &mut Standby) {
-        standby.prepare(&self.states);
+        let (count, failures) = standby.prepare(&self.states);
+        self.board.prepared.add(count);
+        for what in failures {
+            self.handle.tell_group(News::Kept(self.now(), Kept::Fails(what)));
+        }
+    }
+
+    /// Checks on NFs that have no packet.
+    fn check(&self, standby: &mut Standby) {
         for at in standby.wrote_apart(self.now(), &self.states) {
             self.handle.tell_group(News::WroteApart(self.now(), at));
         }
@@ -110,9 +139,12 @@ impl Keeper {
     fn pass_on(&self, event: Event, standby: &mut Standby) {
         let now = self.now();
         self.handle.tell_group(match event {
-            Event::Stored(states) => return standby.take(states),
-            Event::Restore(states) => {
-                News::Restore(states.map(|states| standby.restore(&self.states, states)))
+            Event::Stored { rests, states, .. } => return standby.take(rests, states),
+            Event::Restore(has_state) => {
+                self.prepare(standby);
+                let begins = standby.restore();
+                let nothing = || self.states.iter().map(|_| Begin::Empty).collect();
+                News::Restore(if has_state { begins } else { nothing() })
             }
             Event::Gate(report) => News::Gate(now, report),
             Event::Node(report) => News::Node(now, report),
@@ -121,7 +153,7 @@ impl Keeper {
                 News::Settings(now, peer, Digest::from_text(&String::from_utf8_lossy(&text)))
             }
             Event::Resumed(view) => News::Resumed(now, view),
-            Event::Write(_) | Event::Copy(_) => return,
+            Event::Write(_) | Event::Prepare | Event::Copy { .. } => return,
         });
     }
 
@@ -144,15 +176,32 @@ impl Keeper {
         Ok(())
     }
 
-    fn copy(&self, wanted: &mut Option<Epoch>) -> Result<(), String> {
-        let Some(epoch) = *wanted else { return Ok(()) };
-        let image = |state: &Option<OfNf>| {
-            state.as_ref().map_or_else(|| Ok(Vec::new()), |of| of.file.image(of.shape.bytes))
+    fn copy(&self, wanted: &mut Option<Wanted>, copies: &mut Copies) -> Result<(), String> {
+        let Some(what) = *wanted else { return Ok(()) };
+        let failed =
+            |error| format!("state of NFs cannot be copied, and group `{}` waits: {error}", self.group);
+        let mut take = || copies.take(&self.states).map_err(failed);
+        let (epoch, states) = match what {
+            Wanted::Prepare => {
+                take()?;
+                self.order(Order::Prepared);
+                *wanted = None;
+                return Ok(());
+            }
+            Wanted::Changes(epoch) => {
+                let changes = take()?;
+                self.order(Order::Flipped(epoch));
+                (epoch, changes)
+            }
+            Wanted::All(epoch) => {
+                take()?;
+                self.order(Order::Flipped(epoch));
+                // NFs work again: what they have now is not of this copy any more.
+                *wanted = Some(Wanted::Taken(epoch));
+                (epoch, copies.all().map_err(failed)?)
+            }
+            Wanted::Taken(epoch) => (epoch, copies.all().map_err(failed)?),
         };
-        let states = self.states.iter().map(image).collect::<io::Result<States>>();
-        let states = states.map_err(|error| {
-            format!("state of NFs cannot be copied, and group `{}` waits: {error}", self.group)
-        })?;
         self.order(Order::Copied(epoch, states));
         *wanted = None;
         Ok(())

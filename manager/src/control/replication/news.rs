@@ -1,18 +1,15 @@
 //! What a group has to say to the control loop, with the time at which it happened.
 
-use std::sync::Arc;
-
 use headgate_decide::replicate::{Peer, View, boundary, gate};
 use headgate_decide::units::Instant as Moment;
-use headgate_path::replica::States;
 use headgate_shm::Memory;
 
 use crate::config::Digest;
 
 /// What a group has to say.
 pub enum News {
-    /// NFs are to go on with this state, or begin anew with an empty one.
-    Restore(Option<Restored>),
+    /// What each NF is to go on with, in the group's order.
+    Restore(Vec<Begin>),
     /// For the operator, from the gate.
     Gate(Moment, gate::Report),
     /// For the operator, from another node.
@@ -29,12 +26,14 @@ pub enum News {
     Kept(Moment, Kept),
 }
 
-/// State that NFs are to go on with.
-pub struct Restored {
-    /// Images of it, for those that begin anew.
-    pub states: Arc<States>,
-    /// Regions that are it, as far as they could be prepared.
-    pub regions: Vec<Option<Memory>>,
+/// What an NF is to go on with.
+pub enum Begin {
+    /// Nothing: it begins with empty state.
+    Empty,
+    /// A region that is the state which was stored last.
+    With(Memory),
+    /// Empty state, because what was stored cannot be had: why.
+    Without(String),
 }
 
 /// Whether views can be written and state copied, in a sentence.

@@ -10,16 +10,16 @@
 //! with: what it has is thrown away. An NF has no business writing meanwhile, for it has no packet; one that
 //! does is noticed and named, because it will do so with state that counts.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use headgate_decide::units::{InstanceId, Instant as Moment, Span};
 use headgate_path::board::Board;
 use headgate_path::replica::States;
-use headgate_shm::Memory;
-use headgate_shm::state::Prepared;
+use headgate_shm::state::Twin;
 use headgate_wire::replica::sum_of_state;
 
-use super::news::Restored;
+use super::news::Begin;
 use crate::control::state::{Shape, StateFile, StateHome};
 
 /// Time between two checks whether NFs write while they have no packet. Our choice: all that they ever wrote
@@ -50,13 +50,14 @@ impl OfNf {
     }
 }
 
+/// What was stored of an NF: a region, nothing yet, or why it cannot be had.
+type Stored = Result<Option<Twin>, String>;
+
 /// State of a group on a node that stands by.
 pub struct Standby {
-    /// What came last, and is not in the regions yet.
-    newest: Option<Arc<States>>,
-    /// What is in the regions.
-    has: Option<Arc<States>>,
-    regions: Vec<Option<Prepared>>,
+    /// Copies that are not in the regions yet, in the order in which they rest on each other.
+    waiting: VecDeque<(bool, States)>,
+    stored: Vec<Stored>,
     watched: Vec<Watched>,
     check_at: Moment,
 }
@@ -74,50 +75,52 @@ struct Watched {
 impl Standby {
     /// Returns that of a group of so many NFs, for which nothing came.
     pub fn new(nfs: usize) -> Self {
-        let regions = (0..nfs).map(|_| None).collect();
+        let stored = (0..nfs).map(|_| Ok(None)).collect();
         let watched = vec![Watched::default(); nfs];
-        Self { newest: None, has: None, regions, watched, check_at: Moment(0) }
+        Self { waiting: VecDeque::new(), stored, watched, check_at: Moment(0) }
     }
 
-    /// Takes in a copy that is stored. What came before and was not prepared is left out.
-    pub fn take(&mut self, states: Arc<States>) {
-        self.newest = Some(states);
+    /// Takes in a copy that is stored, which rests on the one before or on none.
+    pub fn take(&mut self, rests: bool, states: States) {
+        self.waiting.push_back((rests, states));
     }
 
     /// Returns whether a copy waits to be prepared.
-    pub const fn is_behind(&self) -> bool {
-        self.newest.is_some()
+    pub fn is_behind(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
-    /// Writes the last copy into the regions. Where there is none to be had, or the copy is none, that NF
-    /// begins anew in the usual way, which says why.
-    pub fn prepare(&mut self, nfs: &[Option<OfNf>]) {
-        let Some(states) = self.newest.take() else { return };
-        for ((nf, image), region) in nfs.iter().zip(states.iter()).zip(&mut self.regions) {
-            let Some(nf) = nf.as_ref().filter(|_| !image.is_empty()) else {
-                *region = None;
-                continue;
-            };
-            let made = region.take().or_else(|| StateHome::prepared(&nf.name, nf.shape).ok());
-            *region = made.and_then(|mut made| {
-                let is_right = made.apply(image).is_ok() && !made.is_empty();
-                is_right.then_some(made)
-            });
+    /// Writes the copies that wait into the regions. Returns how many, and a sentence for each NF of which one
+    /// could not be: it has none until all of its state comes again.
+    pub fn prepare(&mut self, nfs: &[Option<OfNf>]) -> (u64, Vec<String>) {
+        let (count, mut failures) = (self.waiting.len(), Vec::new());
+        for (rests, states) in self.waiting.drain(..) {
+            for ((nf, image), stored) in nfs.iter().zip(&states).zip(&mut self.stored) {
+                let Some(nf) = nf else { continue };
+                if !rests && let Err(why) = clear(stored) {
+                    *stored = Err(why);
+                }
+                if let Err(why) = with(stored, nf, image) {
+                    failures.push(format!(
+                        "the copy of `{}` is lost, and if this node takes over it begins with empty state: {why}",
+                        nf.name
+                    ));
+                    *stored = Err(why);
+                }
+            }
         }
-        self.has = Some(states);
+        (count as u64, failures)
     }
 
-    /// Gives away what NFs are to go on with.
-    pub fn restore(&mut self, nfs: &[Option<OfNf>], states: Arc<States>) -> Restored {
-        if !self.has.as_ref().is_some_and(|has| Arc::ptr_eq(has, &states)) {
-            self.newest = Some(states.clone());
-            self.prepare(nfs);
-        }
-        (self.newest, self.has) = (None, None);
+    /// Gives away what was stored last: all that waits was prepared.
+    pub fn restore(&mut self) -> Vec<Begin> {
         self.watched.fill(Watched::default());
-        let regions = self.regions.iter_mut().map(|region| region.take().map(Prepared::into_memory));
-        let regions: Vec<Option<Memory>> = regions.collect();
-        Restored { states, regions }
+        let begin = |stored: &mut Stored| match std::mem::replace(stored, Ok(None)) {
+            Ok(Some(twin)) if !twin.is_empty() => Begin::With(twin.into_memory()),
+            Ok(_) => Begin::Empty,
+            Err(why) => Begin::Without(why),
+        };
+        self.stored.iter_mut().map(begin).collect()
     }
 
     /// Returns the NFs, each once, whose state has changed since the last check though they had no packet.
@@ -143,6 +146,30 @@ impl Standby {
         }
         found
     }
+}
+
+/// Makes what was stored of an NF empty.
+fn clear(stored: &mut Stored) -> Result<(), String> {
+    match stored {
+        Ok(Some(twin)) => twin.clear().map_err(|why| why.to_string()),
+        _ => {
+            *stored = Ok(None);
+            Ok(())
+        }
+    }
+}
+
+/// Makes what was stored of an NF what this image says. One that is lost stays so.
+fn with(stored: &mut Stored, nf: &OfNf, image: &[u8]) -> Result<(), String> {
+    let Ok(twin) = stored else { return Ok(()) };
+    if image.is_empty() {
+        return Ok(());
+    }
+    let twin = match twin {
+        Some(twin) => twin,
+        None => twin.insert(StateHome::twin(&nf.name, nf.shape)?),
+    };
+    twin.apply(image).map_err(|why| why.to_string())
 }
 
 #[cfg(test)]
@@ -173,29 +200,54 @@ mod tests {
         assert_eq!(rustix::io::pwrite(file, &[byte], PLACE).unwrap(), 1);
     }
 
+    fn found(begin: &Begin) -> Option<u8> {
+        let Begin::With(region) = begin else { return None };
+        let mut found = [0];
+        assert_eq!(rustix::io::pread(region.file(), &mut found, PLACE).unwrap(), 1);
+        Some(found[0])
+    }
+
     #[test]
-    fn what_came_last_is_given_and_a_copy_that_is_none_is_not() {
+    fn what_was_stored_last_is_given() {
+        let (of, home) = nf();
+        let (file, shape, nfs) = (home.file(), home.shape(), [Some(of), None]);
+        let mut twin = StateHome::twin("nf", shape).unwrap();
+        let mut standby = Standby::new(2);
+        for byte in [7, 8, 9] {
+            write(&home, byte);
+            let image = file.difference("nf", shape, &twin).unwrap();
+            twin.apply(&image).unwrap();
+            standby.take(byte > 7, vec![image, Vec::new()]);
+        }
+        assert!(standby.is_behind());
+        assert_eq!(standby.prepare(&nfs), (3, Vec::new()));
+        assert!(!standby.is_behind());
+        let begins = standby.restore();
+        assert_eq!(found(&begins[0]), Some(9));
+        assert!(matches!(begins[1], Begin::Empty));
+        assert!(matches!(standby.restore()[0], Begin::Empty), "it is given once");
+    }
+
+    #[test]
+    fn a_copy_that_is_none_is_told_and_mended_by_a_whole_one() {
         let (of, home) = nf();
         write(&home, 7);
         let image = home.file().image(BYTES).unwrap();
-        let nfs = [Some(of), None];
-        let mut standby = Standby::new(2);
-        standby.take(Arc::new(vec![b"none".to_vec(), Vec::new()]));
-        let states = Arc::new(vec![image, Vec::new()]);
-        standby.take(states.clone());
-        assert!(standby.is_behind());
+        let nfs = [Some(of)];
+        let mut standby = Standby::new(1);
+        standby.take(false, vec![image.clone()]);
+        standby.take(true, vec![b"none".to_vec()]);
+        let (count, failures) = standby.prepare(&nfs);
+        assert_eq!((count, failures.len()), (2, 1));
+        assert!(failures[0].contains("`nf` is lost"), "{failures:?}");
+        standby.take(true, vec![image.clone()]);
+        assert_eq!(standby.prepare(&nfs), (1, Vec::new()), "it is told once");
+        standby.take(false, vec![image.clone()]);
         standby.prepare(&nfs);
-        assert!(!standby.is_behind());
-        let restored = standby.restore(&nfs, states.clone());
-        let region = restored.regions[0].as_ref().unwrap();
-        let mut found = [0];
-        assert_eq!(rustix::io::pread(region.file(), &mut found, PLACE).unwrap(), 1);
-        assert_eq!(found, [7]);
-        assert!(restored.regions[1].is_none());
-        // What was never prepared is prepared then; what cannot be begins anew.
-        assert!(standby.restore(&nfs, states).regions[0].is_some());
-        let none = Arc::new(vec![b"none".to_vec(), Vec::new()]);
-        assert!(standby.restore(&nfs, none).regions[0].is_none());
+        assert_eq!(found(&standby.restore()[0]), Some(7));
+        standby.take(true, vec![b"none".to_vec()]);
+        standby.prepare(&nfs);
+        assert!(matches!(&standby.restore()[0], Begin::Without(why) if why.contains("no image")));
     }
 
     #[test]

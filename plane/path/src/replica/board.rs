@@ -69,8 +69,10 @@ pub struct GroupBoard {
     pub protected: Count,
     /// Number of the last checkpoint that is known to be stored.
     pub epoch: Count,
-    /// At the active node, time that the last copy of all state took until it was stored, in nanoseconds.
+    /// At the active node, time that the last copy of state took until it was stored, in nanoseconds.
     pub copy_ns: Count,
+    /// Copies that were stored and that the control loop has taken in.
+    pub prepared: Count,
     /// Packets in the log.
     pub in_log: Count,
     /// Packets in the latch.

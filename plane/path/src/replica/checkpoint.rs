@@ -68,7 +68,9 @@ pub(crate) fn parts(total: usize) -> impl Iterator<Item = (usize, usize)> {
 /// Checkpoint that the active node made.
 pub(crate) struct Outgoing {
     pub epoch: Epoch,
-    pub states: States,
+    /// The checkpoint that it rests on.
+    base: Option<Epoch>,
+    states: States,
     /// Where it is sent to, while it is.
     sending: Option<Sending>,
 }
@@ -82,8 +84,8 @@ struct Sending {
 }
 
 impl Outgoing {
-    pub const fn new(epoch: Epoch, states: States) -> Self {
-        Self { epoch, states, sending: None }
+    pub const fn new(epoch: Epoch, base: Option<Epoch>, states: States) -> Self {
+        Self { epoch, base, states, sending: None }
     }
 
     /// Sends all of it, unless it is being sent.
@@ -125,8 +127,8 @@ impl Outgoing {
             bytes: state.len() as u32,
             crc: sum_of_state(state),
         });
-        let mut room = [0; END_BYTES];
-        let Ok(length) = StateEnd::write(&mut room, &cut_out(&sending.cut), sums) else { return };
+        let (mut room, base) = ([0; END_BYTES], self.base.map_or(0, |base| base.0));
+        let Ok(length) = StateEnd::write(&mut room, &cut_out(&sending.cut), base, sums) else { return };
         let part = Part { offset: 0, total: length as u32, bytes: &room[..length] };
         let mut header = links.header(Kind::StateEnd, sending.view.0);
         header.seq = self.epoch.0;
@@ -175,7 +177,7 @@ impl Incoming {
         count == self.states.len()
     }
 
-    /// Returns the states, all of which are there.
+    /// Returns what was copied, all of which is there.
     pub fn into_states(self) -> States {
         self.states.into_iter().map(|state| state.bytes).collect()
     }
@@ -224,7 +226,8 @@ mod tests {
         let end = |crc| {
             let mut room = [0; 64];
             let sums = [StateSum { nf: 0, bytes: 4, crc }];
-            let length = StateEnd::write(&mut room, &headgate_wire::replica::Cut::default(), sums).unwrap();
+            let length =
+                StateEnd::write(&mut room, &headgate_wire::replica::Cut::default(), 0, sums).unwrap();
             room[..length].to_vec()
         };
         let mut incoming = Incoming::new(View(1), Epoch(1), 1, 4);

@@ -9,12 +9,10 @@
 mod apply;
 mod receive;
 
-use std::sync::Arc;
-
 use headgate_decide::decision::Decision;
 use headgate_decide::replicate::boundary::{Action, Event as Told, Progress, Setup};
 use headgate_decide::replicate::member::{Member, Part as Role};
-use headgate_decide::replicate::{Clock as LaneClock, Clocks, Lane as LaneId, Message, Peer};
+use headgate_decide::replicate::{Clock as LaneClock, Clocks, Epoch, Lane as LaneId, Message, Peer};
 use headgate_shm::Descriptor;
 use headgate_units::{InstanceId, RegionId};
 
@@ -66,10 +64,16 @@ pub(crate) struct MemberEnd {
     /// Commit that comes in parts, of this number.
     commit: (u64, Assembly),
     outgoing: Option<Outgoing>,
-    /// When the last copy of all state was begun, until it is stored.
+    /// The checkpoint that the one that is copied rests on.
+    copying: Option<Epoch>,
+    /// When the last copy of state was begun, until it is stored.
     copied_since: Option<headgate_units::Instant>,
     incoming: Option<Incoming>,
-    stored: Option<(headgate_decide::replicate::Epoch, Arc<States>)>,
+    stored: Option<Epoch>,
+    /// One that is to be stored, whether it rests on that one, and what was copied.
+    storing: Option<(Epoch, bool, States)>,
+    /// Checkpoints that the control loop was handed, ever.
+    handed_on: u64,
     actions: Vec<Action>,
     /// Burst that is made of packets which waited before an NF.
     scratch: Box<Burst>,
@@ -107,6 +111,9 @@ impl MemberEnd {
             copied_since: None,
             incoming: None,
             stored: None,
+            storing: None,
+            handed_on: 0,
+            copying: None,
             actions: Vec::with_capacity(64),
             scratch: Box::default(),
             bytes: vec![0; 64 * 1024],
@@ -226,10 +233,11 @@ impl MemberEnd {
     pub fn obey(&mut self, clock: Clock, ledger: &mut Ledger, command: Command) {
         match command {
             Command::Copied(epoch, states) => {
-                self.outgoing = Some(Outgoing::new(epoch, states));
-                self.tell(clock, ledger, Told::Flipped { epoch });
+                self.outgoing = Some(Outgoing::new(epoch, self.copying, states));
                 self.tell(clock, ledger, Told::Copied { epoch });
             }
+            Command::Prepared => self.tell(clock, ledger, Told::Prepared),
+            Command::Flipped(epoch) => self.tell(clock, ledger, Told::Flipped { epoch }),
             Command::Restored => self.is_ready = true,
             Command::CheckpointWanted => self.tell(clock, ledger, Told::CheckpointWanted),
             Command::Link(at, up) => self.links.set_up(at, up),
@@ -339,7 +347,7 @@ impl MemberEnd {
     }
 }
 
-/// Asks the control loop for NFs with this state.
-fn restore(common: &Common, states: Option<Arc<States>>) {
-    common.tell(Event::Restore(states));
+/// Asks the control loop for NFs with the state that is stored, or with an empty one.
+fn restore(common: &Common, has_state: bool) {
+    common.tell(Event::Restore(has_state));
 }

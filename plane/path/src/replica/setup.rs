@@ -64,7 +64,11 @@ pub enum Command {
     HandOver(bool),
     /// The standby is to be active, now. Other nodes than the gate ask that one.
     FailOver,
-    /// State of all NFs, as it is while the group is drained. Answers [`Event::Copy`].
+    /// Answers [`Event::Prepare`].
+    Prepared,
+    /// NFs may have packets again. Answers [`Event::Copy`].
+    Flipped(Epoch),
+    /// What was copied. Follows [`Command::Flipped`].
     Copied(Epoch, States),
     /// NFs have the state that was asked for. Answers [`Event::Restore`].
     Restored,

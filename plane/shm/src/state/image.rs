@@ -1,7 +1,9 @@
-//! Image of a state region: its bytes as another node needs them, without what is zero and without the log.
+//! Image of a state region: its bytes as another node needs them, without the log. It has all that is not
+//! zero, or, with a twin that is as the other node's is, all that differs from it.
 //!
 //! It is taken while the instance has no packet, so there is nothing to undo. What the region holds is not
-//! believed here, nor is the image where it comes to: the process that attaches it checks what it finds.
+//! believed here, nor is the image where it comes to: the process that attaches it checks what it finds. That
+//! bytes are compared, and nobody asks the NF which it has changed, costs an edit nothing, and no NF can lie.
 //!
 //! ```text
 //! 0       magic       what it is
@@ -22,9 +24,13 @@ use crate::memory::{Memory, MemoryError};
 const MAGIC: u64 = u64::from_le_bytes(*b"hgimage1");
 const HEAD_BYTES: usize = 16;
 const RUN_HEAD_BYTES: usize = 8;
-/// Zero bytes are left out in blocks of so many. Our choice: an entry or two, so that a table with few of
+/// Equal bytes are left out in blocks of so many. Our choice: an entry or two, so that a table with few of
 /// them costs what they take; eight times what a run's head takes.
 const BLOCK_BYTES: usize = 64;
+/// Bytes that are read and compared at a time. Our choice: they stay in a core's own cache.
+const STEP_BYTES: usize = 128 << 10;
+/// What a region that nobody wrote to has.
+static ZEROS: [u8; STEP_BYTES] = [0; STEP_BYTES];
 /// Offset and end of the log's description in the header, which is not copied.
 const LOG: [usize; 2] = [std::mem::offset_of!(Header, begin), std::mem::offset_of!(Header, begin) + 8];
 
@@ -42,9 +48,6 @@ pub enum ImageError {
         /// What is wanted.
         wanted: u64,
     },
-    /// The kernel refuses the memory.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
 }
 
 /// Returns the most bytes that an image of a region with `bytes` for pieces can have.
@@ -54,44 +57,26 @@ pub const fn image_bytes_max(bytes: u64) -> u64 {
     HEAD_BYTES as u64 + all + all.div_ceil(BLOCK_BYTES as u64) * RUN_HEAD_BYTES as u64
 }
 
-/// Takes the image of a region with `bytes` for pieces, of which nothing is to be undone.
+/// Takes the image of a region with `bytes` for pieces, of which nothing is to be undone: all that is not zero.
 ///
 /// # Errors
 /// The kernel's, when the file is none of a region.
 pub fn image(region: BorrowedFd<'_>, bytes: u64) -> io::Result<Vec<u8>> {
-    let end = PIECES_OFFSET + bytes as usize;
-    let mut image = [MAGIC.to_le_bytes(), bytes.to_le_bytes()].concat();
-    let (mut at, mut room) = (0, Vec::new());
+    let mut image = Image::new(bytes);
+    let (end, mut at) = (PIECES_OFFSET + bytes as usize, 0);
     while let Some((from, to)) = written(region, at, end)? {
-        room.resize(to - from, 0);
-        let read = read_at(region, &mut room, from)?;
-        if from < LOG[1] && LOG[0] < from + read {
-            room[LOG[0].max(from) - from..(LOG[1] - from).min(read)].fill(0);
-        }
-        add_runs(&mut image, &room[..read], from);
+        image.add(region, (from, to), |from, to| &ZEROS[..to - from])?;
         at = to;
     }
-    Ok(image)
+    Ok(image.bytes)
 }
 
-/// Makes a region of an image.
-///
-/// # Errors
-/// [`ImageError`].
-pub fn from_image(name: &str, bytes: u64, has_standby: bool, image: &[u8]) -> Result<Memory, ImageError> {
-    let runs = runs(bytes, image)?;
-    let mut prepared = Prepared::new(name, bytes, has_standby)?;
-    prepared.write(image, runs);
-    Ok(prepared.into_memory())
-}
-
-/// Region that is what the last of several images says, and that no process has yet: whoever is to begin with
-/// it need not wait for it to be written.
-pub struct Prepared {
+/// Region that is what images say, and that no process has: what a standby would begin with, and, at the
+/// node that works, what the standby has.
+pub struct Twin {
     memory: Memory,
     bytes: u64,
-    /// Where it is not zero.
-    runs: Vec<Run>,
+    is_empty: bool,
 }
 
 /// Part of an image: where in the region its bytes belong, and where in the image they lie.
@@ -102,54 +87,127 @@ struct Run {
     from: usize,
 }
 
-impl Prepared {
+impl Twin {
     /// Makes an empty one, with `bytes` for pieces.
     ///
     /// # Errors
     /// [`MemoryError`] when the kernel refuses.
     pub fn new(name: &str, bytes: u64, has_standby: bool) -> Result<Self, MemoryError> {
         let make = if has_standby { create_for_standby } else { create };
-        Ok(Self { memory: make(name, bytes)?, bytes, runs: Vec::new() })
+        Ok(Self { memory: make(name, bytes)?, bytes, is_empty: true })
     }
 
-    /// Makes it what an image says.
+    /// Makes an empty one that no process will be given: it takes memory as it is written.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when the kernel refuses.
+    pub fn unreserved(name: &str, bytes: u64) -> Result<Self, MemoryError> {
+        let memory = Memory::create_sparse(name, PIECES_OFFSET + bytes as usize, 0)?;
+        Ok(Self { memory, bytes, is_empty: true })
+    }
+
+    /// Makes it empty.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn clear(&mut self) -> io::Result<()> {
+        let (end, mut at) = (PIECES_OFFSET + self.bytes as usize, 0);
+        while let Some((from, to)) = written(self.memory.file(), at, end)? {
+            // SAFETY: the memory is ours alone, and the range lies in it.
+            unsafe { self.memory.base().as_ptr().add(from).write_bytes(0, to - from) };
+            at = to;
+        }
+        self.is_empty = true;
+        Ok(())
+    }
+
+    /// Returns its image: all that is not zero.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn image(&self) -> io::Result<Vec<u8>> {
+        image(self.memory.file(), self.bytes)
+    }
+
+    /// Takes the image of a region of the same size, of which nothing is to be undone: all that is not as here.
+    ///
+    /// # Errors
+    /// The kernel's, when the file is none of a region.
+    pub fn difference(&self, region: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+        let (mut image, end) = (Image::new(self.bytes), PIECES_OFFSET + self.bytes as usize);
+        let own = |from: usize, to: usize| {
+            // SAFETY: the memory is ours alone, and the range lies in it.
+            unsafe { std::slice::from_raw_parts(self.memory.base().as_ptr().add(from), to - from) }
+        };
+        let mut at = 0;
+        loop {
+            // What one of the two never wrote is zero there, and may not be in the other.
+            let both = [written(region, at, end)?, written(self.memory.file(), at, end)?];
+            let Some((from, to)) = both.into_iter().flatten().min() else { return Ok(image.bytes) };
+            image.add(region, (from, to), own)?;
+            at = to;
+        }
+    }
+
+    /// Makes it what an image says, where that says something.
     ///
     /// # Errors
     /// [`ImageError`]; it is as it was.
     pub fn apply(&mut self, image: &[u8]) -> Result<(), ImageError> {
         let runs = runs(self.bytes, image)?;
-        self.write(image, runs);
-        Ok(())
-    }
-
-    fn write(&mut self, image: &[u8], runs: Vec<Run>) {
         let base = self.memory.base().as_ptr();
-        let places = |runs: &[Run]| runs.iter().map(|run| (run.offset, run.length)).collect::<Vec<_>>();
-        // Mostly the same entries have changed.
-        if places(&runs) != places(&self.runs) {
-            for run in &self.runs {
-                // SAFETY: the memory is ours alone, and the run lies in it.
-                unsafe { base.add(run.offset).write_bytes(0, run.length) };
-            }
-        }
-        for run in &runs {
+        self.is_empty &= runs.is_empty();
+        for run in runs {
             let bytes = &image[run.from..run.from + run.length];
             // SAFETY: the memory is ours alone, and the run lies in it.
             unsafe { base.add(run.offset).copy_from_nonoverlapping(bytes.as_ptr(), run.length) };
         }
-        self.runs = runs;
+        Ok(())
     }
 
     /// Returns whether it is all zero, as a region that no process has set up.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.is_empty
     }
 
     /// Returns the memory, for a process.
     #[must_use]
     pub fn into_memory(self) -> Memory {
         self.memory
+    }
+}
+
+/// An image that is being taken.
+struct Image {
+    bytes: Vec<u8>,
+    room: Vec<u8>,
+}
+
+impl Image {
+    fn new(bytes: u64) -> Self {
+        Self { bytes: [MAGIC.to_le_bytes(), bytes.to_le_bytes()].concat(), room: Vec::new() }
+    }
+
+    /// Adds what differs in a range of a region from what `base` has there.
+    fn add<'a>(
+        &mut self,
+        region: BorrowedFd<'_>,
+        (mut from, to): (usize, usize),
+        base: impl Fn(usize, usize) -> &'a [u8],
+    ) -> io::Result<()> {
+        while from < to {
+            let end = to.min(from + STEP_BYTES);
+            self.room.resize(end - from, 0);
+            let read = read_at(region, &mut self.room, from)?;
+            self.room[read..].fill(0);
+            if from < LOG[1] && LOG[0] < end {
+                self.room[LOG[0].max(from) - from..LOG[1].min(end) - from].fill(0);
+            }
+            add_runs(&mut self.bytes, &self.room, base(from, end), from);
+            from = end;
+        }
+        Ok(())
     }
 }
 
@@ -206,16 +264,18 @@ fn read_at(file: BorrowedFd<'_>, into: &mut [u8], at: usize) -> io::Result<usize
     Ok(done)
 }
 
-/// Appends what of these bytes is not zero, as runs.
-fn add_runs(image: &mut Vec<u8>, bytes: &[u8], offset: usize) {
-    let is_zero = |block: &[u8]| block.iter().all(|byte| *byte == 0);
-    let mut blocks = bytes.chunks(BLOCK_BYTES).enumerate().peekable();
-    while let Some((first, block)) = blocks.next() {
-        if is_zero(block) {
+/// Appends what of these bytes is not as in the base, as runs.
+fn add_runs(image: &mut Vec<u8>, bytes: &[u8], base: &[u8], offset: usize) {
+    if bytes == base {
+        return;
+    }
+    let mut blocks = bytes.chunks(BLOCK_BYTES).zip(base.chunks(BLOCK_BYTES)).enumerate().peekable();
+    while let Some((first, (block, other))) = blocks.next() {
+        if block == other {
             continue;
         }
         let mut end = first * BLOCK_BYTES + block.len();
-        while let Some((_, next)) = blocks.next_if(|(_, next)| !is_zero(next)) {
+        while let Some((_, (next, _))) = blocks.next_if(|(_, (next, other))| next != other) {
             end += next.len();
         }
         let run = &bytes[first * BLOCK_BYTES..end];
@@ -232,6 +292,15 @@ mod tests {
 
     const BYTES: u64 = 1 << 20;
     const WANTED: Wanted = Wanted { name: 7, schema: 9, bytes: 600_000 };
+
+    fn twin() -> Twin {
+        Twin::new("nf", BYTES, false).unwrap()
+    }
+
+    fn from_image(has_standby: bool, image: &[u8]) -> Result<Memory, ImageError> {
+        let mut twin = Twin::new("nf", BYTES, has_standby).unwrap();
+        twin.apply(image).map(|()| twin.into_memory())
+    }
 
     fn region(memory: &Memory) -> StateRegion {
         let other = Memory::attach("nf", memory.duplicate_file().unwrap(), memory.bytes(), true).unwrap();
@@ -254,7 +323,7 @@ mod tests {
         assert!(image.len() < 8192, "what is zero is left out: {}", image.len());
         assert!(image.len() as u64 <= image_bytes_max(BYTES));
         for has_standby in [false, true] {
-            let there = from_image("nf", BYTES, has_standby, &image).unwrap();
+            let there = from_image(has_standby, &image).unwrap();
             let copy = region(&there);
             let piece = copy.known_piece(WANTED).unwrap();
             // SAFETY: inside the piece. Its burst counts as returned: nothing is undone.
@@ -263,23 +332,51 @@ mod tests {
     }
 
     #[test]
-    fn a_prepared_region_is_what_the_last_image_says() {
-        let run = |offset: usize, byte: u8| {
-            let head = [MAGIC.to_le_bytes(), BYTES.to_le_bytes()].concat();
-            let at = (PIECES_OFFSET + offset) as u32;
-            [&head, &at.to_le_bytes()[..], &64u32.to_le_bytes(), &[byte; 64]].concat()
+    fn a_twin_follows_a_region_by_what_differs() {
+        let memory = create("nf", BYTES).unwrap();
+        let write = |offset: usize, byte: u8| {
+            let at = (PIECES_OFFSET + offset) as u64;
+            assert_eq!(rustix::io::pwrite(memory.file(), &[byte], at).unwrap(), 1);
         };
-        let mut prepared = Prepared::new("nf", BYTES, false).unwrap();
-        prepared.apply(&run(0, 1)).unwrap();
-        prepared.apply(&run(0, 2)).unwrap();
-        assert!(prepared.apply(b"hgimage1").is_err(), "what is none changes nothing");
-        prepared.apply(&run(128, 3)).unwrap();
-        let memory = prepared.into_memory();
-        let at = |offset: usize| {
-            // SAFETY: in the pieces.
-            unsafe { memory.base().as_ptr().add(PIECES_OFFSET + offset).read() }
-        };
-        assert_eq!([at(0), at(63), at(128), at(191), at(192)], [0, 0, 3, 3, 0]);
+        let (mut ours, mut theirs) = (Twin::unreserved("nf", BYTES).unwrap(), twin());
+        let far = BYTES as usize - 1;
+        for (offset, byte) in [(0, 1), (far, 2), (300_000, 3), (64, 4), (0, 0), (far, 9)] {
+            write(offset, byte);
+            let image = ours.difference(memory.file()).unwrap();
+            assert_eq!(
+                image.len(),
+                HEAD_BYTES + RUN_HEAD_BYTES + BLOCK_BYTES,
+                "one block is another: {offset}"
+            );
+            ours.apply(&image).unwrap();
+            theirs.apply(&image).unwrap();
+        }
+        assert!(theirs.apply(b"hgimage1").is_err(), "what is none changes nothing");
+        assert_eq!(ours.difference(memory.file()).unwrap().len(), HEAD_BYTES, "nothing differs");
+        assert_eq!(theirs.difference(memory.file()).unwrap().len(), HEAD_BYTES);
+        assert_eq!(theirs.image().unwrap(), image(memory.file(), BYTES).unwrap());
+        theirs.clear().unwrap();
+        assert_eq!(theirs.image().unwrap().len(), HEAD_BYTES);
+        theirs.apply(&ours.image().unwrap()).unwrap();
+        assert_eq!(theirs.difference(memory.file()).unwrap().len(), HEAD_BYTES);
+        // An NF that gives its pages back has zeros there.
+        let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(memory.file(), flags, 0, memory.bytes() as u64).unwrap();
+        theirs.apply(&theirs.difference(memory.file()).unwrap()).unwrap();
+        assert_eq!(image(theirs.into_memory().file(), BYTES).unwrap().len(), HEAD_BYTES);
+    }
+
+    #[test]
+    fn the_log_does_not_differ() {
+        let memory = create("nf", BYTES).unwrap();
+        let here = region(&memory);
+        here.piece(WANTED).unwrap();
+        let mut twin = twin();
+        twin.apply(&image(memory.file(), BYTES).unwrap()).unwrap();
+        let length = twin.difference(memory.file()).unwrap().len();
+        here.begin(77);
+        assert!(twin.difference(memory.file()).unwrap().len() <= length + RUN_HEAD_BYTES + BLOCK_BYTES);
+        assert_eq!(length, HEAD_BYTES);
     }
 
     #[test]
@@ -294,7 +391,7 @@ mod tests {
             other.base.write(2);
         }
         let image = image(theirs.file(), BYTES).unwrap();
-        let copy = || from_image("nf", BYTES, false, &image).unwrap();
+        let copy = || from_image(false, &image).unwrap();
         let lacks = Wanted { name: 8, ..WANTED };
         // SAFETY: as above.
         unsafe {
@@ -322,19 +419,19 @@ mod tests {
     fn a_region_that_nobody_used_is_empty_elsewhere() {
         let image = image(create("nf", BYTES).unwrap().file(), BYTES).unwrap();
         assert_eq!(image.len(), HEAD_BYTES);
-        let there = from_image("nf", BYTES, false, &image).unwrap();
+        let there = from_image(false, &image).unwrap();
         assert!(region(&there).known_piece(WANTED).is_none());
     }
 
     #[test]
     fn an_image_that_cannot_be_is_refused() {
-        let refused = |image: &[u8]| from_image("nf", BYTES, false, image).map(drop).unwrap_err().to_string();
+        let refused = |image: &[u8]| from_image(false, image).map(drop).unwrap_err().to_string();
         let run = |offset: usize, bytes: &[u8]| {
             let head = [MAGIC.to_le_bytes(), BYTES.to_le_bytes()].concat();
             [&head, &(offset as u32).to_le_bytes()[..], &(bytes.len() as u32).to_le_bytes(), bytes].concat()
         };
         let end = PIECES_OFFSET + BYTES as usize;
-        assert!(from_image("nf", BYTES, false, &run(end - 4, &[1; 4])).is_ok());
+        assert!(from_image(false, &run(end - 4, &[1; 4])).is_ok());
         let whole = run(0, &[1; 8]);
         for image in [
             &[][..],
@@ -349,7 +446,7 @@ mod tests {
         ] {
             assert!(refused(image).contains("no image"), "{image:?}");
         }
-        let other = from_image("nf", BYTES * 2, false, &whole).map(drop).unwrap_err();
+        let other = Twin::new("nf", BYTES * 2, false).unwrap().apply(&whole).unwrap_err();
         assert!(matches!(other, ImageError::Size { has: BYTES, .. }), "{other}");
     }
 }

@@ -38,7 +38,9 @@ impl Manager {
         let image = state::image(theirs.file().as_fd(), told.bytes).expect("a region");
         let own = self.state.as_ref().expect("state is kept");
         let has_standby = own.bytes() > state::region_bytes(told.bytes);
-        let memory = state::from_image("nf", told.bytes, has_standby, &image).expect("an image");
+        let mut twin = state::Twin::new("nf", told.bytes, has_standby).expect("memory");
+        twin.apply(&image).expect("an image");
+        let memory = twin.into_memory();
         self.share_state(memory);
     }
 

@@ -1,7 +1,5 @@
 //! What the choice of a node says is to be done, done.
 
-use std::sync::Arc;
-
 use headgate_decide::decision::Decision;
 use headgate_decide::replicate::boundary::{Action, Event as Told};
 use headgate_decide::replicate::member::Part as Role;
@@ -12,7 +10,7 @@ use crate::drop::DropReason;
 use crate::ledger::Ledger;
 use crate::replica::checkpoint::parts;
 use crate::replica::codec::{body_of, clocks_out};
-use crate::replica::common::{Clock, Event};
+use crate::replica::common::{Clock, Event, WAITING_MAX};
 
 use super::{MemberEnd, restore};
 
@@ -25,12 +23,12 @@ impl MemberEnd {
         mut actions: Vec<Action>,
         commit: Option<&Commit>,
     ) {
-        let mut stored = None;
         for action in actions.drain(..) {
             match action {
                 Action::Send { to, view, message } => self.send(clock, ledger, to, view, &message),
                 Action::Release { to } => self.allow(&to),
-                Action::Flip { epoch, .. } => self.copy(clock, epoch),
+                Action::Prepare => self.common.tell(Event::Prepare),
+                Action::Flip { epoch, base } => self.copy(clock, epoch, base),
                 Action::SendState { epoch, cut } => self.send_state(epoch, cut),
                 Action::ForgetState { .. } => self.forget_state(clock),
                 Action::TrimJournal { to } => self.journal.trim(to),
@@ -39,7 +37,7 @@ impl MemberEnd {
                         self.journal.keep(from, to, commit.entries(), commit.from);
                     }
                 }
-                Action::Store { epoch } => stored = self.store(epoch).then_some(epoch),
+                Action::Store { epoch, rests } => self.store(epoch, rests),
                 Action::Begin => self.begin(),
                 Action::Promote { cut, journal, suppressed, .. } => {
                     self.promote(&cut, journal, &suppressed);
@@ -50,16 +48,13 @@ impl MemberEnd {
                 Action::GiveUpLatch => {}
             }
         }
-        if let Some(epoch) = stored {
-            self.choice.on(clock.instant(), Told::Stored { epoch }, &mut actions);
-            return self.apply(clock, ledger, actions, commit);
-        }
         self.actions = actions;
+        self.hand_stored_on(clock, ledger);
     }
 
-    fn copy(&mut self, clock: Clock, epoch: Epoch) {
-        self.copied_since = Some(clock.instant());
-        self.common.tell(Event::Copy(epoch));
+    fn copy(&mut self, clock: Clock, epoch: Epoch, base: Option<Epoch>) {
+        (self.copied_since, self.copying) = (Some(clock.instant()), base);
+        self.common.tell(Event::Copy { epoch, base });
     }
 
     fn forget_state(&mut self, clock: Clock) {
@@ -122,27 +117,40 @@ impl MemberEnd {
         }
     }
 
-    /// Makes the checkpoint that came the one to go on from. Returns whether it is there.
-    fn store(&mut self, epoch: Epoch) -> bool {
-        let Some(incoming) = self.incoming.take_if(|incoming| incoming.epoch == epoch) else { return false };
-        let states = Arc::new(incoming.into_states());
-        self.common.tell(Event::Stored(states.clone()));
-        self.stored = Some((epoch, states));
-        true
+    /// Makes the checkpoint that came the one to go on from.
+    fn store(&mut self, epoch: Epoch, rests: bool) {
+        let came = self.incoming.take_if(|incoming| incoming.epoch == epoch);
+        self.storing = came.map(|came| (epoch, rests, came.into_states()));
+    }
+
+    /// Hands on the checkpoint that is to be stored, as soon as the control loop is not too far behind with those
+    /// before: until then it does not count as stored, and the active node makes no other.
+    pub(super) fn hand_stored_on(&mut self, clock: Clock, ledger: &mut Ledger) {
+        let waiting = self.handed_on - self.common.board.prepared.get();
+        if waiting >= WAITING_MAX {
+            return;
+        }
+        let Some((epoch, rests, states)) = self.storing.take() else { return };
+        self.handed_on += 1;
+        self.common.tell(Event::Stored { epoch, rests, states });
+        self.stored = Some(epoch);
+        let mut actions = std::mem::take(&mut self.actions);
+        self.choice.on(clock.instant(), Told::Stored { epoch }, &mut actions);
+        self.apply(clock, ledger, actions, None);
     }
 
     /// Begins with empty state.
     fn begin(&mut self) {
         self.is_ready = self.is_fresh;
         if !self.is_ready {
-            restore(&self.common, None);
+            restore(&self.common, false);
         }
         self.begin_at(&Clocks::new(self.lanes.len() as u8), None);
     }
 
     fn promote(&mut self, cut: &Cut, journal: JournalIndex, suppressed: &Clocks) {
         self.is_ready = false;
-        restore(&self.common, self.stored.as_ref().map(|(_, states)| states.clone()));
+        restore(&self.common, true);
         self.journal.truncate(journal);
         self.merges.begin(self.journal.range(cut.journal, journal));
         self.begin_at(suppressed, Some(&cut.clocks));
@@ -185,7 +193,7 @@ impl MemberEnd {
         }
         self.merges.begin(std::iter::empty());
         self.journal.clear();
-        (self.outgoing, self.incoming, self.stored) = (None, None, None);
+        (self.outgoing, self.incoming, self.storing, self.stored) = (None, None, None, None);
         self.commit.1.clear();
     }
 }

@@ -36,7 +36,7 @@ impl MemberEnd {
         };
         let view = View(header.view);
         self.common.refuse_older(&header, self.choice.view());
-        let (lanes, stored) = (self.lanes.len() as u8, self.stored.as_ref().map(|(epoch, _)| *epoch));
+        let (lanes, stored) = (self.lanes.len() as u8, self.stored);
         let told = match (header.kind, body) {
             (Kind::Settings, Body::Part(part)) => {
                 self.settings.take(&self.common, from, header.clock, &part).map(|()| None)
@@ -244,7 +244,8 @@ fn end_of_state(
     let is_whole = |it: &mut Incoming| (it.view, it.epoch) == (view, epoch) && it.is_whole(&end);
     // Of one that is stored the answer was lost.
     let is_here = stored == Some(epoch) || incoming.is_some_and(is_whole);
-    Ok(is_here.then_some(Told::StateComplete { view, epoch, cut }))
+    let base = (end.base != 0).then_some(Epoch(end.base));
+    Ok(is_here.then_some(Told::StateComplete { view, epoch, base, cut }))
 }
 
 /// Takes a part of a checkpoint of so many NFs with so many bytes each, where this node stands by.

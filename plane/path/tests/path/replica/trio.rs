@@ -60,6 +60,9 @@ pub struct Node {
     events: Receiver<Event>,
     pub board: Arc<GroupBoard>,
     pub states: Vec<Shared>,
+    /// State of its NFs as it was copied last, and as it was stored for it.
+    copied: States,
+    stored: States,
     /// What it told the operator.
     pub reports: Vec<String>,
     /// What it was told of other files.
@@ -98,6 +101,8 @@ impl Node {
             events,
             board,
             states: Vec::new(),
+            copied: Vec::new(),
+            stored: Vec::new(),
             reports: Vec::new(),
             settings: Vec::new(),
             written: Vec::new(),
@@ -121,16 +126,34 @@ impl Node {
                     self.written.push(assignment);
                     self.order(Order::Written(assignment.view));
                 }
-                Event::Copy(epoch) => {
-                    let states = self.states.iter().map(|state| state.lock().unwrap().bytes()).collect();
-                    self.order(Order::Copied(epoch, states));
+                Event::Prepare => self.order(Order::Prepared),
+                Event::Copy { epoch, base } => {
+                    let states: States =
+                        self.states.iter().map(|state| state.lock().unwrap().bytes()).collect();
+                    let copied = states.iter().enumerate().map(|(nf, state)| match base {
+                        Some(_) => difference(state, &self.copied[nf]),
+                        None => state.clone(),
+                    });
+                    let copied = copied.collect();
+                    self.order(Order::Flipped(epoch));
+                    self.order(Order::Copied(epoch, copied));
+                    self.copied = states;
                 }
-                Event::Restore(states) => {
-                    self.restart(nfs, states.as_deref());
+                Event::Stored { rests, states, .. } => {
+                    self.stored = if rests {
+                        self.stored.iter().zip(&states).map(|(state, other)| with(state, other)).collect()
+                    } else {
+                        states
+                    };
+                    self.board.prepared.add(1);
+                }
+                Event::Restore(has_state) => {
+                    let states = std::mem::take(&mut self.stored);
+                    self.restart(nfs, has_state.then_some(&states));
                     self.order(Order::Restored);
                 }
                 Event::Settings(peer, text) => self.settings.push((peer, text)),
-                Event::Stored(_) | Event::Foreign(..) | Event::Resumed(_) => {}
+                Event::Foreign(..) | Event::Resumed(_) => {}
                 Event::Gate(report) => self.reports.push(format!("{report:?}")),
                 Event::Node(report) => self.reports.push(format!("{report:?}")),
             }
@@ -157,6 +180,18 @@ impl Node {
             self.world.on(number as u16, witness(state.clone(), drops));
         }
     }
+}
+
+/// Returns what makes one state of another: how much of it stays, and what follows.
+fn difference(state: &[u8], base: &[u8]) -> Vec<u8> {
+    let same = state.iter().zip(base).take_while(|(byte, other)| byte == other).count();
+    [&(same as u32).to_le_bytes(), &state[same..]].concat()
+}
+
+/// Returns the state that such a difference makes of another.
+fn with(base: &[u8], difference: &[u8]) -> Vec<u8> {
+    let (same, rest) = difference.split_first_chunk().expect("it says how much stays");
+    [&base[..u32::from_le_bytes(*same) as usize], rest].concat()
 }
 
 /// The longest frame that links between nodes are said to carry.
