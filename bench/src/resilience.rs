@@ -11,7 +11,7 @@
 //!
 //! Between three nodes in namespaces, which takes root (`nodes`):
 //!
-//! - `remote`: how long traffic misses a node that dies;
+//! - `remote`: how long traffic misses a node that dies; `bfd`: a link that ends, and sessions under load;
 //! - `latency`: the delay that protection adds, and `levels`, to others; `throughput`: `latch` and `chain`;
 //! - `http`: downloads while NFs and nodes die, and `web` without;
 //! - `migrate`: a group that is handed over;
@@ -23,6 +23,7 @@
 //! Source: the dissertation, 14.5 and 15.5; its figures are of other machines.
 
 mod bench;
+mod bfd;
 mod captured;
 mod chain;
 mod cost;
@@ -61,6 +62,8 @@ pub enum Experiment {
     Nfs,
     /// Time from a node's death to the first packet of the node that takes over
     Remote,
+    /// Sessions of links under full load, and the time until packets go another way when one ends
+    Bfd,
     /// Throughput of a group by the size of its latch
     Latch,
     /// Delay that protection adds, on one node and between nodes
@@ -91,6 +94,7 @@ impl Experiment {
             Self::Graybox => "graybox",
             Self::Nfs => "nfs",
             Self::Remote => "remote",
+            Self::Bfd => "bfd",
             Self::Latch => "latch",
             Self::Latency => "latency",
             Self::Levels => "levels",
@@ -109,13 +113,14 @@ impl Experiment {
 type Measure = fn(&Bench) -> anyhow::Result<Outcome>;
 
 /// Experiments and what measures them, in the order of `all`.
-const EXPERIMENTS: [(Experiment, Measure); 13] = [
+const EXPERIMENTS: [(Experiment, Measure); 14] = [
     (Experiment::Local, local::run),
     (Experiment::Graybox, graybox::run),
     (Experiment::Nfs, nfs::run),
     (Experiment::Cpu, cost::cpu),
     (Experiment::Cost, cost::run),
     (Experiment::Remote, remote::run),
+    (Experiment::Bfd, bfd::run),
     (Experiment::Latency, latency::run),
     (Experiment::Levels, latency::levels),
     (Experiment::Latch, throughput::latch),

@@ -34,6 +34,7 @@
 //! [`mutant`] that the models find.
 
 pub mod active;
+mod backoff;
 pub mod boundary;
 pub mod gate;
 pub mod member;

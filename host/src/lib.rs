@@ -10,6 +10,7 @@
 mod files;
 
 pub mod accounting;
+pub mod cable;
 pub mod cgroup;
 pub mod clock;
 pub mod container;

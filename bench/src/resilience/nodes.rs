@@ -12,9 +12,8 @@
 //!
 //! [decision 95]: ../../../docs/decisions/0095-chains-over-several-nodes.md
 //!
-//! - [`plan`]: what they run; [`links`], [`cable`]: how they are joined; [`folder`]: what they keep on disk.
+//! - [`plan`]: what they run; [`links`]: how they are joined; [`folder`]: what they keep on disk.
 
-mod cable;
 mod folder;
 mod links;
 mod plan;
@@ -28,11 +27,11 @@ use headgate_api::Request;
 use headgate_api::attendance::Text;
 use headgate_api::daemon::{Configuration, Daemon, Options};
 use headgate_api::status::{FailoverStatus, GroupStatus, NfState, PortStatus, Snapshot};
+use headgate_host::cable::Cable;
 use headgate_host::namespace::{Namespace, Namespaces};
 use headgate_host::programs::Program;
 use serde_json::Value as Json;
 
-use cable::SlowCable;
 use folder::Folder;
 use links::NODES;
 pub(crate) use plan::{BEGIN, GROUP, Plan, Traffic};
@@ -56,7 +55,7 @@ pub struct Pair {
 pub(crate) struct Nodes {
     // First: managers end before what they stand on.
     managers: BTreeMap<&'static str, Daemon>,
-    _slow: Option<SlowCable>,
+    _slow: Option<Cable>,
     places: [Namespace; 3],
     hosts: Option<Namespaces>,
     folder: Folder,
@@ -129,6 +128,16 @@ impl Nodes {
         // It cannot end in order any more; this waits for its process.
         drop(self.managers.remove(node));
         Ok(moment)
+    }
+
+    /// Lets a node's interface of a link carry frames, or not.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn set_link(&self, node: &str, interface: &str, up: bool) -> anyhow::Result<()> {
+        let place = &self.places[NODES.iter().position(|one| *one == node).unwrap_or(0)];
+        let mut links = place.links()?;
+        Ok(if up { links.set_up(interface) } else { links.set_down(interface) }?)
     }
 
     /// Returns this moment.

@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use headgate_host::cable::{Cable, Quality};
 use headgate_host::namespace::{Namespace, Namespaces};
 use headgate_host::network::{Mac, VethEnd};
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
-use super::{Detached, eventually, headgate, name_of, run, signal, told, written};
+use super::{Detached, daemon, eventually, headgate, name_of, run, signal, told, written};
 
 /// Packets of 1500 bytes travel between nodes with 64 bytes of headers.
 const LINK_MTU: u32 = 1564;
@@ -106,25 +107,44 @@ pub struct Lab<'a> {
     _managers: Vec<Detached>,
 }
 
-fn join(number: u8, one: (&Namespace, &str), other: (&Namespace, &str), addresses: [[u8; 4]; 2]) {
-    let mac = |end| Mac([2, 0, 0, 9, number, end]);
-    let (near, far) = (VethEnd { name: one.1, mac: mac(1) }, VethEnd { name: other.1, mac: mac(2) });
-    one.0.join(other.0, [near, far], LINK_MTU).unwrap();
-    for ((node, name), address) in [one, other].into_iter().zip(addresses) {
-        node.links().unwrap().add_address(name, IpAddr::from(address), 30).unwrap();
-    }
+/// A link: the places of its nodes, their interfaces, and the last byte of their addresses.
+type Link = ([usize; 2], [&'static str; 2], [u8; 2]);
+
+const LINKS: [Link; 3] =
+    [([0, 1], ["g0", "l0"], [1, 2]), ([0, 2], ["g1", "r0"], [5, 6]), ([1, 2], ["l1", "r1"], [9, 10])];
+
+fn lay(number: u8, places: [&Namespace; 2], names: [&str; 2]) {
+    let end = |end: u8| VethEnd { name: names[usize::from(end)], mac: Mac([2, 0, 0, 9, number, end + 1]) };
+    places[0].join(places[1], [end(0), end(1)], LINK_MTU).unwrap();
 }
 
 impl<'a> Lab<'a> {
     /// Makes nodes, links and hosts, and writes the file.
     pub fn new(folder: &'a Path, test: &str) -> Self {
+        Self::joined_by(folder, test, lay)
+    }
+
+    /// Makes the same with links that can be made bad: from gate to left, gate to right, left to right.
+    pub fn on_cables(folder: &'a Path, test: &str) -> (Self, Vec<Cable>) {
+        let mut cables = Vec::new();
+        let lab = Self::joined_by(folder, test, |_, places, names| {
+            cables.push(Cable::lay(places, names, LINK_MTU, Quality::default()).unwrap());
+        });
+        (lab, cables)
+    }
+
+    fn joined_by(folder: &'a Path, test: &str, mut lay: impl FnMut(u8, [&Namespace; 2], [&str; 2])) -> Self {
         let name = name_of(test);
         let nodes = ["gate", "left", "right"].map(|node| (node, Namespace::new().unwrap()));
-        let [gate, left, right] = [0, 1, 2].map(|at: usize| &nodes[at].1);
-        let hosts = Namespaces::new(gate).unwrap();
-        join(0, (gate, "g0"), (left, "l0"), [[10, 9, 0, 1], [10, 9, 0, 2]]);
-        join(1, (gate, "g1"), (right, "r0"), [[10, 9, 0, 5], [10, 9, 0, 6]]);
-        join(2, (left, "l1"), (right, "r1"), [[10, 9, 0, 9], [10, 9, 0, 10]]);
+        let hosts = Namespaces::new(&nodes[0].1).unwrap();
+        for (number, (ends, names, addresses)) in (0..).zip(LINKS) {
+            let places = ends.map(|end| &nodes[end].1);
+            lay(number, places, names);
+            for ((place, name), last) in places.into_iter().zip(names).zip(addresses) {
+                let address = IpAddr::from([10, 9, 0, last]);
+                place.links().unwrap().add_address(name, address, 30).unwrap();
+            }
+        }
         let managers = nodes.iter().map(|(node, _)| Detached::of(folder, &format!("{name}-{node}")));
         let managers = managers.collect();
         let file = written(folder, &configuration(&name));
@@ -145,6 +165,15 @@ impl<'a> Lab<'a> {
     pub fn up_with(&self, node: &str, file: &str) -> (i32, String, String) {
         let words = ["up", "--detach", file, "--node", node];
         self.namespace(node).run(|| told(headgate(self.folder, &words).output().unwrap())).unwrap()
+    }
+
+    /// Starts the manager of a node, of which a step is to fail: `STEP:N:WHAT`. Returns its process.
+    pub fn up_failing(&self, node: &str, fail: &str) -> u32 {
+        let words = ["up", "--detach", &self.file, "--node", node];
+        let start = || told(headgate(self.folder, &words).env("HEADGATE_FAIL", fail).output().unwrap());
+        let (code, _, messages) = self.namespace(node).run(start).unwrap();
+        assert_eq!(code, 0, "{node}: {messages}");
+        daemon(self.folder, &self.manager(node))
     }
 
     /// Starts the manager of a node.

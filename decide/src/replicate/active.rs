@@ -10,7 +10,7 @@
 //!
 //! - *A commit* says where its part of the journal begins and ends. One that is not acknowledged is
 //!   sent again with everything since the last acknowledged one, under a new number: a number names contents,
-//!   which only grow. The latch is kept whatever happens.
+//!   which only grow, and the answer to any of them counts. The latch is kept whatever happens.
 //! - *A checkpoint* is one cut through a drained group: nothing arrives while packets are between NFs, so no
 //!   packet is in the state of one and not of the other. One is under way at a time, and the next begins when
 //!   it is durable. It is sent when the gate has every output before the cut ([`super::outbox`]). It rests on
@@ -31,11 +31,16 @@ mod checkpoint;
 
 use alloc::vec::Vec;
 
+use super::backoff::Backoff;
 use super::boundary::{Action, Arrival, Progress, Report, Setup, WINDOW_MAX};
 use super::message::{Message, Peer};
 use super::mutant::Mutant;
 use super::types::{Assignment, Clock, Clocks, Cut, Epoch, JournalIndex, Lane, Seq, View};
 use crate::units::Instant;
+
+/// Commits of which an answer is waited for, at most, with those that were sent again. Our choice: older ones
+/// are behind a round trip of a second.
+const REMEMBERED_MAX: usize = 2 * WINDOW_MAX as usize;
 
 /// Relation to the standby.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,11 +111,14 @@ pub struct Active {
     sent: JournalIndex,
     sent_finished: Clocks,
     under_way: Vec<SentCommit>,
+    /// The first of them that was not sent again with more under another number.
+    current: Seq,
     last_seq: Seq,
     /// A commit is due although nothing is new: the standby has to hear of the cut.
     owed: bool,
     commit_at: Instant,
     resend_at: Option<Instant>,
+    patience: Backoff,
     unanswered_since: Option<Instant>,
     report_at: Instant,
     reported: (Clocks, Clocks, Clocks),
@@ -121,6 +129,7 @@ pub struct Active {
     epoch: Epoch,
     checkpoint_at: Option<Instant>,
     state_resend_at: Option<Instant>,
+    state_patience: Backoff,
 }
 
 /// State that an active node begins with.
@@ -156,20 +165,23 @@ impl Active {
             acknowledged: journal,
             sent: journal,
             sent_finished: arrived,
-            under_way: Vec::with_capacity(usize::from(WINDOW_MAX)),
+            under_way: Vec::with_capacity(REMEMBERED_MAX),
+            current: Seq(0),
             last_seq: Seq(0),
             owed: false,
             commit_at: now,
             resend_at: None,
+            patience: Backoff::new(setup.resend_after),
             unanswered_since: None,
             report_at: now + setup.report_every,
             reported: (arrived, released, arrived),
             checkpoint: Checkpoint::Idle,
-            wanted: assignment.standby.is_some(),
+            wanted: false,
             rests_on: None,
             epoch,
-            checkpoint_at: None,
+            checkpoint_at: assignment.standby.map(|_| now + setup.settle),
             state_resend_at: None,
+            state_patience: Backoff::new(setup.resend_after),
         }
     }
 
@@ -279,14 +291,14 @@ impl Active {
     }
 
     fn on_ack(&mut self, now: Instant, seq: Seq) {
-        // One that is not under way any more was sent again with more under another number.
         let Some(place) = self.under_way.iter().position(|sent| sent.seq == seq) else { return };
         let acknowledged = self.under_way[place];
         self.under_way.drain(..=place);
         self.acknowledged = acknowledged.to;
         self.committed.raise(&acknowledged.finished);
         let is_waiting = !self.under_way.is_empty();
-        self.resend_at = is_waiting.then(|| now + self.setup.resend_after);
+        self.patience.reset();
+        self.resend_at = is_waiting.then(|| now + self.patience.span());
         self.unanswered_since = is_waiting.then_some(now);
     }
 
@@ -316,8 +328,8 @@ impl Active {
     fn may_commit(&self, now: Instant, progress: &Progress) -> bool {
         let is_new = self.finished != self.sent_finished || progress.journal != self.sent || self.owed;
         let window = usize::from(self.setup.window.clamp(1, WINDOW_MAX));
-        let is_time =
-            self.under_way.is_empty() || self.commit_at.is_due(now) && self.under_way.len() < window;
+        let current = self.under_way.iter().filter(|sent| sent.seq >= self.current).count();
+        let is_time = self.under_way.is_empty() || self.commit_at.is_due(now) && current < window;
         self.bond == Bond::Guarded && is_new && is_time
     }
 
@@ -338,10 +350,13 @@ impl Active {
             finished: sent.finished,
             released: self.released,
         };
+        if self.under_way.len() == REMEMBERED_MAX {
+            self.under_way.remove(0);
+        }
         self.under_way.push(sent);
         (self.sent, self.sent_finished, self.owed) = (progress.journal, self.finished, false);
         self.commit_at = now + self.setup.commit_every;
-        self.resend_at.get_or_insert(now + self.setup.resend_after);
+        self.resend_at.get_or_insert(now + self.patience.span());
         self.unanswered_since.get_or_insert(now);
         actions.extend(self.to_standby(message));
     }
@@ -355,9 +370,11 @@ impl Active {
         if is_long {
             actions.push(self.to_gate(Message::Unanswered));
         }
-        self.under_way.clear();
+        // Those before stay in mind: where the way is long their answers come behind this one.
+        self.current = self.last_seq.next();
         self.sent = self.acknowledged;
         self.resend_at = None;
+        self.patience.lengthen();
         self.commit(now, progress, true, actions);
         if self.setup.mutation.is(Mutant::LatchGivenUp) {
             actions.push(Action::GiveUpLatch);

@@ -30,6 +30,8 @@ pub struct Setup {
     pub resend_after: Span,
     /// Time without an acknowledgement after which the gate is told.
     pub unanswered_after: Span,
+    /// Time that a node which begins to work takes for packets that waited, before it copies all state.
+    pub settle: Span,
     /// Time between two reports to the gate.
     pub report_every: Span,
     /// For tests of the models.

@@ -55,6 +55,7 @@ use alloc::vec::Vec;
 
 pub use boundary::{Action, Event, Report, Setup, Stamp};
 
+use super::backoff::Backoff;
 use super::message::{Envelope, Message, Peer};
 use super::mutant::Mutant;
 use super::types::{Assignment, Clocks, Cut, Incarnation, NodeId, View};
@@ -124,6 +125,9 @@ pub struct Gate {
     was_told_behind: bool,
     fill: Fill,
     resend_at: Option<Instant>,
+    /// When packets are sent again, unless the active node has more of them until then.
+    go_back_at: Instant,
+    patience: Backoff,
 }
 
 impl Decision for Gate {
@@ -166,6 +170,8 @@ impl Decision for Gate {
             fill: Fill::Low,
             // One that has no view asks whether the nodes have one.
             resend_at: setup.written.is_none().then_some(Instant(0)),
+            go_back_at: Instant(0),
+            patience: Backoff::new(setup.resend_after),
         }
     }
 
@@ -173,7 +179,7 @@ impl Decision for Gate {
         match event {
             Event::Received(envelope) => self.on_received(now, envelope, actions),
             Event::Written { view } => self.on_written(now, view, actions),
-            Event::Reachable { node, up } => self.on_reachable(node, up),
+            Event::Reachable { node, up } => self.on_reachable(now, node, up),
             Event::HandOver { wanted } => self.hand_over(now, wanted, actions),
             Event::FailOver => self.fails_over = self.durable.is_some(),
         }
@@ -258,7 +264,7 @@ impl Gate {
         match message {
             Message::Nack { lane, clock } if is_active => self.on_nack(lane, clock),
             Message::Released { arrived, released, credit } if is_active => {
-                self.on_released(arrived, released, credit, actions);
+                self.on_released(now, (arrived, released, credit), actions);
             }
             Message::Unanswered if is_active => self.is_unanswered = true,
             Message::HandOver { wanted } if is_active || is_standby => {
@@ -334,8 +340,17 @@ impl Gate {
         }
     }
 
-    fn on_released(&mut self, arrived: Clocks, released: Clocks, credit: Clocks, actions: &mut Vec<Action>) {
-        self.arrived.raise(&arrived);
+    fn on_released(
+        &mut self,
+        now: Instant,
+        (arrived, released, credit): (Clocks, Clocks, Clocks),
+        actions: &mut Vec<Action>,
+    ) {
+        if !self.arrived.covers(&arrived) {
+            self.arrived.raise(&arrived);
+            self.patience.reset();
+            self.go_back_at = now + self.patience.span();
+        }
         self.credit = Some(credit);
         let is_solo = self.told.is_some_and(|told| told.standby.is_none());
         if is_solo && self.next.is_none() {
@@ -343,13 +358,15 @@ impl Gate {
         }
     }
 
-    fn on_reachable(&mut self, node: NodeId, up: bool) {
+    fn on_reachable(&mut self, now: Instant, node: NodeId, up: bool) {
         for seen in self.seen.iter_mut().filter(|seen| seen.node == node) {
             seen.is_up = up;
             seen.is_heard &= up;
         }
         if up {
             self.was_told_stuck = false;
+            // It may not know the view, and have nothing to say.
+            self.resend_at.get_or_insert(now + self.setup.resend_after);
         }
     }
 
@@ -363,27 +380,28 @@ impl Gate {
             self.setup.nodes.into_iter().for_each(|to| self.tell(to, actions));
             return;
         }
-        // Outputs wait for a standby that does not know that it is one.
-        let unaware = self.unaware();
-        unaware.into_iter().for_each(|standby| self.tell(standby, actions));
+        let unaware: Vec<NodeId> = self.unaware().collect();
+        unaware.iter().for_each(|node| self.tell(*node, actions));
         let has_all = self.arrived.covers(&self.stamped);
-        if !has_all {
+        if !has_all && self.go_back_at.is_due(now) {
             self.sent = self.arrived;
             self.sent.raise(&self.trimmed);
+            self.patience.lengthen();
+            self.go_back_at = now + self.patience.span();
         }
         if self.hands_over || self.fill == Fill::Asked {
             self.ask_for_checkpoint(now, actions);
-        } else if has_all && unaware.is_none() {
+        } else if has_all && unaware.is_empty() {
             self.resend_at = None;
         }
     }
 
-    /// Returns the standby, where it has not said hello in this view.
-    fn unaware(&self) -> Option<NodeId> {
-        let told = self.told?;
-        let standby = told.standby?;
-        let is_unaware = |seen: &NodeSeen| seen.node == standby.node && seen.is_up && seen.view < told.view;
-        self.seen.iter().any(is_unaware).then_some(standby.node)
+    /// Returns the nodes that have not said hello in this view: outputs wait for a standby that does not know
+    /// that it is one, and one that was active waits for answers that nobody will give.
+    fn unaware(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let view = self.view();
+        let is_unaware = move |seen: &&NodeSeen| seen.me.is_some() && seen.is_up && seen.view < view;
+        self.seen.iter().filter(is_unaware).map(|seen| seen.node)
     }
 
     fn ask_for_checkpoint(&mut self, now: Instant, actions: &mut Vec<Action>) {

@@ -23,6 +23,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::backoff::Backoff;
 use super::types::{Boot, Clock, LANES_MAX, Lane};
 use crate::units::{Instant, Span};
 
@@ -86,7 +87,7 @@ pub struct Outbox<T> {
     /// The gate's life, once it was heard, and whether it was in this view.
     gate: Option<Boot>,
     is_heard: bool,
-    resend_after: Span,
+    patience: Backoff,
     resend_at: Option<Instant>,
 }
 
@@ -106,7 +107,7 @@ impl<T> Outbox<T> {
             lanes: (0..lanes).map(|_| lane()).collect(),
             gate: None,
             is_heard: false,
-            resend_after,
+            patience: Backoff::new(resend_after),
             resend_at: None,
         }
     }
@@ -175,7 +176,7 @@ impl<T> Outbox<T> {
         let Some(kept) = self.lanes.get_mut(usize::from(lane.0)) else { return };
         kept.under_way += 1;
         kept.sent = kept.sent.max(kept.under_way);
-        self.resend_at.get_or_insert(now + self.resend_after);
+        self.resend_at.get_or_insert(now + self.patience.span());
     }
 
     /// Takes in what the gate has, of this view. Outputs that are not kept any more are given to `gone`.
@@ -202,7 +203,8 @@ impl<T> Outbox<T> {
         self.go_back(if self.is_heard { taken.again } else { u16::MAX });
         (self.gate, self.is_heard) = (Some(taken.boot), true);
         if is_progress {
-            self.resend_at = self.has_under_way().then(|| now + self.resend_after);
+            self.patience.reset();
+            self.resend_at = self.has_under_way().then(|| now + self.patience.span());
         }
     }
 
@@ -210,6 +212,7 @@ impl<T> Outbox<T> {
     pub fn poll(&mut self, now: Instant) {
         if self.resend_at.is_some_and(|at| at.is_due(now)) {
             self.resend_at = None;
+            self.patience.lengthen();
             self.go_back(u16::MAX);
         }
     }

@@ -185,6 +185,7 @@ fn what_a_node_becomes_is_a_table() {
                 checkpoint_every: None,
                 resend_after: millisecond,
                 unanswered_after: millisecond,
+                settle: Span::ZERO,
                 report_every: millisecond,
                 mutation: Mutation::default(),
             });
@@ -269,6 +270,7 @@ fn a_checkpoint_is_sent_when_the_gate_has_every_output_before_its_cut() {
         checkpoint_every: None,
         resend_after: Span(1000),
         unanswered_after: Span(1000),
+        settle: Span::ZERO,
         report_every: Span(1000),
         mutation: Mutation::default(),
     };

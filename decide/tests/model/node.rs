@@ -82,6 +82,7 @@ impl Node {
             checkpoint_every: None,
             resend_after: NEVER,
             unanswered_after: NEVER,
+            settle: Span::ZERO,
             report_every: NEVER,
             mutation,
         };

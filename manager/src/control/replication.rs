@@ -52,6 +52,9 @@ const RESEND_AFTER: Span = Span::from_millis(20);
 /// choice: above what a manager waits for its core on a busy machine. A standby that is gone is noticed by
 /// BFD long before.
 const UNANSWERED_AFTER: Span = Span::from_secs(1);
+/// Time that a node which takes over has for packets that waited, before it copies all state for its standby.
+/// Our choice: that in which it asks for what was lost once; until then a second failure would cost state.
+const SETTLE: Span = RESEND_AFTER;
 /// Time between two reports of the active node, which say how much room it has. Our choice: a part of what
 /// takes a ring of 512 packets to fill at 1 Mpps.
 const REPORT_EVERY: Span = Span::from_micros(100);
@@ -231,6 +234,7 @@ impl Replication {
                 checkpoint_every: Some(Span(group.checkpoint_every_ns)),
                 resend_after: RESEND_AFTER,
                 unanswered_after: UNANSWERED_AFTER,
+                settle: SETTLE,
                 report_every: REPORT_EVERY,
                 mutation: Default::default(),
             },

@@ -49,7 +49,6 @@ use watch::Mail;
 
 pub use attachment::{Handed, HandedFacts};
 pub use sockets::RingFacts;
-pub use tap::cable;
 pub use terms::{Kind, State, Terms};
 pub use watch::Watch;
 

@@ -22,6 +22,7 @@ mod board;
 mod checkpoint;
 mod codec;
 mod common;
+mod fail;
 mod gate;
 mod journal;
 mod lane;

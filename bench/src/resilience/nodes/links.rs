@@ -5,10 +5,9 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use headgate_host::cable::{Cable, Quality};
 use headgate_host::namespace::Namespace;
 use headgate_host::network::{Mac, VethEnd};
-
-use super::cable::SlowCable;
 
 /// The nodes; the first is the gate.
 pub(super) const NODES: [&str; 3] = ["gate", "left", "right"];
@@ -34,14 +33,15 @@ const LINKS: [Link; 3] = [
 ///
 /// # Errors
 /// The kernel refuses, or has neither veth nor TAPs.
-pub(super) fn join(places: &[Namespace; 3], delay: Duration) -> anyhow::Result<Option<SlowCable>> {
+pub(super) fn join(places: &[Namespace; 3], delay: Duration) -> anyhow::Result<Option<Cable>> {
     let mut slow = None;
     for (number, Link { nodes, interfaces, addresses }) in (0..).zip(LINKS) {
         let [one, other] = nodes.map(|at| &places[at]);
         let end =
             |end: u8| VethEnd { name: interfaces[usize::from(end)], mac: Mac([2, 0, 0, 9, number, end]) };
         if nodes == [1, 2] && !delay.is_zero() {
-            slow = Some(SlowCable::lay([one, other], interfaces, LINK_MTU, delay)?);
+            let quality = Quality { delay, ..Quality::default() };
+            slow = Some(Cable::lay([one, other], interfaces, LINK_MTU, quality)?);
         } else {
             one.join(other, [end(0), end(1)], LINK_MTU)?;
         }

@@ -40,6 +40,7 @@ impl Active {
         self.checkpoint = Checkpoint::Idle;
         self.rests_on = Some(epoch);
         self.state_resend_at = None;
+        self.state_patience.reset();
         self.checkpoint_at = self.setup.checkpoint_every.map(|every| now + every);
         actions.push(Action::ForgetState { epoch });
         // What the standby has stored is not sent again; what is behind the cut is its own to keep.
@@ -96,7 +97,8 @@ impl Active {
     }
 
     fn send_state(&mut self, now: Instant, epoch: Epoch, cut: Cut, actions: &mut Vec<Action>) {
-        self.state_resend_at = Some(now + self.setup.resend_after);
+        self.state_resend_at = Some(now + self.state_patience.span());
+        self.state_patience.lengthen();
         actions.push(Action::SendState { epoch, cut });
         if self.setup.mutation.is(Mutant::TrimmedWhenSent) {
             actions.push(self.to_gate(Message::Durable { epoch, cut }));

@@ -22,7 +22,11 @@ impl Gate {
         if self.fill == Fill::Low && is_filling {
             self.fill = Fill::High;
         }
-        self.resend_at.get_or_insert(now + self.setup.resend_after);
+        if self.resend_at.is_none() {
+            self.patience.reset();
+            self.go_back_at = now + self.patience.span();
+            self.resend_at = Some(self.go_back_at);
+        }
         Stamp::Logged(clock)
     }
 

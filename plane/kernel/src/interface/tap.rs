@@ -135,20 +135,6 @@ pub(super) fn state_of(file: &OwnedFd) -> State {
     }
 }
 
-/// Makes a TAP in the calling thread's namespace, for frames as on a wire: each read takes one that the
-/// kernel sent on it, each write is one that it receives, and neither waits. It is gone when the file is
-/// closed.
-///
-/// # Errors
-/// There is no device for TAPs, no right to use it, or the interface is taken.
-pub fn cable(name: &str) -> io::Result<OwnedFd> {
-    let file = tun_device()?;
-    let mut request = named(name);
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-    call(file.as_fd(), libc::TUNSETIFF, &mut request)?;
-    Ok(file)
-}
-
 fn tun_device() -> io::Result<OwnedFd> {
     let options = std::fs::OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).clone();
     options.open(DEVICE).map(OwnedFd::from)

@@ -9,6 +9,7 @@ use headgate_units::{ChainId, Instant, RegionId, Ticks};
 use headgate_wire::replica::{Header, Kind};
 
 use super::board::{GroupBoard, Refusal};
+use super::fail;
 
 /// Maximum number of foreign configurations that are told of. Our choice: more than a file is changed in an
 /// afternoon, and no flood for one who forges hellos.
@@ -64,6 +65,20 @@ pub enum Event {
     Node(boundary::Report),
 }
 
+impl Event {
+    /// Returns its name, if it is a step of the protocol.
+    const fn step(&self) -> Option<&'static str> {
+        match self {
+            Self::Write(_) => Some("write"),
+            Self::Prepare => Some("prepare"),
+            Self::Copy { .. } => Some("copy"),
+            Self::Stored { .. } => Some("store"),
+            Self::Restore(_) => Some("restore"),
+            _ => None,
+        }
+    }
+}
+
 /// What both ends have.
 pub(crate) struct Common {
     /// Chains by lane.
@@ -117,6 +132,7 @@ impl Common {
 
     /// Tells the control loop. Without one nobody gets it, and the process is about to end.
     pub fn tell(&self, event: Event) {
+        fail::passes("ask", event.step());
         let _ = self.events.send(event);
     }
 }

@@ -19,6 +19,7 @@ use crate::{BURST, DRAIN_BURSTS};
 use super::board::Refusal;
 use super::codec::{body_of, message_in, taken_out};
 use super::common::{Clock, Common, Event, Kept};
+use super::fail;
 use super::link::{Links, Received, ReceivedBody};
 use super::log::Log;
 use super::settings::Settings;
@@ -251,6 +252,7 @@ impl GateEnd {
 
     /// Obeys the control loop.
     pub fn obey(&mut self, clock: Clock, ledger: &mut Ledger, command: Command) {
+        fail::passes("told", command.step());
         let told = match command {
             Command::Written(view) => Told::Written { view },
             Command::Reachable(node, up) => Told::Reachable { node, up },

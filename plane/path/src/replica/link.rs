@@ -13,6 +13,7 @@ use crate::ledger::Ledger;
 
 use super::board::{GroupBoard, Refusal};
 use super::common::Kept;
+use super::fail;
 
 const ETHERNET_BYTES: usize = FRONT_BYTES - HEADER_BYTES;
 /// Bytes of a message that fit a frame of 1500 bytes behind the Ethernet header: what every link carries.
@@ -172,6 +173,10 @@ impl Links {
         let memory = ledger.store(region).stack.region();
         let front = memory.read(packet, &mut self.bytes[..FRONT_BYTES]);
         if let Some((header, body)) = self.packet_in(packet, front, region) {
+            if fail::loses("receive", header.kind.name()) {
+                ledger.release(region, packet);
+                return None;
+            }
             if header.group == self.group {
                 self.ends[at].learn(&self.bytes);
                 return Some(Received { from, header, body });
@@ -188,6 +193,7 @@ impl Links {
         }
         match read_message(&self.bytes[ETHERNET_BYTES..length]) {
             Ok((header, _)) if header.group != self.group => board.refuse(Refusal::ForeignGroup),
+            Ok((header, _)) if fail::loses("receive", header.kind.name()) => {}
             Ok((header, message)) => {
                 self.ends[at].learn(&self.bytes);
                 return Some(Received { from, header, body: ReceivedBody::Message(message) });
@@ -228,6 +234,9 @@ impl Links {
         header: Header,
         message: &Message,
     ) -> bool {
+        if fail::loses("send", header.kind.name()) {
+            return true;
+        }
         let Ok(body) = message.write(&mut self.bytes[FRONT_BYTES..FRONT_BYTES + BODY_BYTES]) else {
             return false;
         };
@@ -247,6 +256,9 @@ impl Links {
         header: Header,
         kept: Kept,
     ) -> bool {
+        if fail::loses("send", header.kind.name()) {
+            return true;
+        }
         let region = ledger.store(kept.region).stack.region();
         let length = region.read(kept.packet, &mut self.bytes[FRONT_BYTES..]);
         let Ok(front) = header.bytes(Body::Packet(length)) else { return false };

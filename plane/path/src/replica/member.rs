@@ -25,6 +25,7 @@ use crate::view::View;
 
 use super::checkpoint::{Assembly, Incoming, Outgoing};
 use super::common::{Clock, Common, Event, Kept, States};
+use super::fail;
 use super::journal::Journal;
 use super::lane::Lane;
 use super::latch::Latch;
@@ -231,6 +232,7 @@ impl MemberEnd {
 
     /// Obeys the control loop.
     pub fn obey(&mut self, clock: Clock, ledger: &mut Ledger, command: Command) {
+        fail::passes("told", command.step());
         match command {
             Command::Copied(epoch, states) => {
                 self.outgoing = Some(Outgoing::new(epoch, self.copying, states));

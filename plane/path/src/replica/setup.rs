@@ -77,3 +77,17 @@ pub enum Command {
     /// Take part no longer: everything of the group that is here ends.
     Leave,
 }
+
+impl Command {
+    /// Returns its name, if it is a step of the protocol.
+    pub(super) const fn step(&self) -> Option<&'static str> {
+        match self {
+            Self::Written(_) => Some("written"),
+            Self::Prepared => Some("prepared"),
+            Self::Flipped(_) => Some("flipped"),
+            Self::Copied(..) => Some("copied"),
+            Self::Restored => Some("restored"),
+            _ => None,
+        }
+    }
+}

@@ -263,6 +263,7 @@ impl Trio {
             checkpoint_every: Some(passes(150)),
             resend_after: passes(60),
             unanswered_after: passes(400),
+            settle: Span::ZERO,
             report_every: passes(2),
             mutation: Mutation::default(),
         };
