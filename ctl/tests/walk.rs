@@ -6,6 +6,7 @@
 mod common;
 
 use std::fs;
+use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
@@ -65,7 +66,6 @@ const HANGS: Duration = Duration::from_millis(1200);
 
 /// Steps and what happens to them: all of it, or a third of the steps, each with one.
 fn chosen(steps: &'static [&'static str]) -> Vec<(&'static str, &'static str)> {
-    let is_frame = |step: &str| step.starts_with("send-") || step.starts_with("receive-");
     let all = std::env::var("HEADGATE_WALK").is_ok_and(|text| text == "all");
     let mut chosen = Vec::new();
     for (at, step) in steps.iter().enumerate() {
@@ -80,9 +80,21 @@ fn chosen(steps: &'static [&'static str]) -> Vec<(&'static str, &'static str)> {
     chosen
 }
 
+/// Whether a step is between nodes.
+fn is_frame(step: &str) -> bool {
+    step.starts_with("send-") || step.starts_with("receive-")
+}
+
 fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+}
+
+/// Kills the manager of a node.
+fn kill(lab: &Lab, node: &str) {
+    let pid = daemon(lab.folder, &lab.manager(node));
+    signal(pid, Signal::KILL);
+    lab.eventually("the manager is gone", || !runs(pid));
 }
 
 struct Walk<'a> {
@@ -91,13 +103,6 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Ends a manager in whatever state it is.
-    fn end(&self, node: &str) {
-        let pid = daemon(self.lab.folder, &self.lab.manager(node));
-        signal(pid, Signal::KILL);
-        self.lab.eventually("the manager is gone", || !runs(pid));
-    }
-
     /// Sees what was to happen to a node happen, and packets go on; then has the node as before.
     fn happens(&self, node: &str, pid: u32, what: &str, at: &str) {
         match what {
@@ -114,12 +119,13 @@ impl Walk<'_> {
             }
             _ => self.numbers.flow(&format!("{node}: {at}")),
         }
+        self.lab.eventually("it answers", || self.lab.told(node, &["status"]).0 == 0);
     }
 
     /// Has a step of the node that stands by fail.
     fn standby(&self, step: &str, what: &str) {
         let at = format!("{step}:1:{what}");
-        self.end("right");
+        kill(self.lab, "right");
         let pid = self.lab.up_failing("right", &at);
         self.happens("right", pid, what, &at);
         self.lab.protected("left", "right");
@@ -128,8 +134,9 @@ impl Walk<'_> {
 
     /// Has a step of the node that becomes active fail.
     fn active(&self, step: &str, what: &str) {
-        let at = format!("{step}:2:{what}");
-        self.end("right");
+        let at = format!("{step}:{}:{what}", if is_frame(step) { 2 } else { 1 });
+        kill(self.lab, "right");
+        self.lab.eventually("it is not the standby any more", || self.lab.group("gate")["standby"].is_null());
         let pid = self.lab.up_failing("right", &at);
         // It may fail before: a step that both parts have.
         let lab = self.lab;
@@ -145,7 +152,8 @@ impl Walk<'_> {
         });
         lab.eventually("the group is protected", || lab.group("gate")["protected"] == true);
         if lab.group("gate")["active"] != "left" {
-            lab.json("gate", &["migrate", "edge", "--to", "left"]);
+            // Where a node hung, parts may change once more meanwhile.
+            lab.told("gate", &["migrate", "edge", "--to", "left"]);
         }
         lab.protected("left", "right");
         self.numbers.flow(&format!("left works again: {at}"));
@@ -202,35 +210,28 @@ fn any_step_of_the_gate_may_fail() {
     let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
     for (step, what) in chosen(&GATE) {
         println!("gate: {step} {what}");
-        let (at, before) = (format!("{step}:1:{what}"), daemon(lab.folder, &lab.manager("gate")));
-        signal(before, Signal::KILL);
-        lab.eventually("the gate is gone", || !runs(before));
+        let at = format!("{step}:1:{what}");
+        kill(&lab, "gate");
         let pid = lab.up_failing("gate", &at);
+        // Some steps take packets.
+        let has_happened = |is_so: &dyn Fn(u32) -> bool| {
+            let words = || UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"word", "192.0.2.2:9").is_ok();
+            let _ = lab.hosts.left.namespace.run(words);
+            is_so(pid)
+        };
         match what {
             "abort" => {
-                // Some steps take packets.
-                lab.eventually("the gate dies", || {
-                    let _ =
-                        lab.hosts.left.namespace.run(|| {
-                            std::net::UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"x", "192.0.2.2:9")
-                        });
-                    !runs(pid)
-                });
+                lab.eventually(&format!("the gate dies: {at}"), || has_happened(&|pid| !runs(pid)));
                 lab.up("gate");
             }
             "stop" => {
-                lab.eventually("the gate hangs", || {
-                    let _ =
-                        lab.hosts.left.namespace.run(|| {
-                            std::net::UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"x", "192.0.2.2:9")
-                        });
-                    is_stopped(pid)
-                });
+                lab.eventually(&format!("the gate hangs: {at}"), || has_happened(&is_stopped));
                 thread::sleep(HANGS);
                 signal(pid, Signal::CONT);
             }
             _ => {}
         }
+        lab.eventually("the gate answers", || lab.told("gate", &["status"]).0 == 0);
         lab.eventually(&format!("the group is protected: {at}"), || lab.group("gate")["protected"] == true);
         let numbers = Numbers::between(&lab.hosts, &eventually);
         let (sent, received) = numbers.while_doing(|| numbers.flow(&format!("behind the gate: {at}")));

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::Path;
+use std::process::Stdio;
 
 use headgate_host::cable::{Cable, Quality};
 use headgate_host::namespace::{Namespace, Namespaces};
@@ -9,7 +10,7 @@ use headgate_host::network::{Mac, VethEnd};
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
-use super::{Detached, daemon, eventually, headgate, name_of, run, signal, told, written};
+use super::{Detached, eventually, headgate, name_of, run, runs, signal, told, written};
 
 /// Packets of 1500 bytes travel between nodes with 64 bytes of headers.
 const LINK_MTU: u32 = 1564;
@@ -167,13 +168,26 @@ impl<'a> Lab<'a> {
         self.namespace(node).run(|| told(headgate(self.folder, &words).output().unwrap())).unwrap()
     }
 
-    /// Starts the manager of a node, of which a step is to fail: `STEP:N:WHAT`. Returns its process.
+    /// Starts the manager of a node, of which a step is to fail: `STEP:N:WHAT`. Returns its process,
+    /// which may have ended.
     pub fn up_failing(&self, node: &str, fail: &str) -> u32 {
-        let words = ["up", "--detach", &self.file, "--node", node];
-        let start = || told(headgate(self.folder, &words).env("HEADGATE_FAIL", fail).output().unwrap());
-        let (code, _, messages) = self.namespace(node).run(start).unwrap();
-        assert_eq!(code, 0, "{node}: {messages}");
-        daemon(self.folder, &self.manager(node))
+        let start = || {
+            let mut command = headgate(self.folder, &["up", &self.file, "--node", node]);
+            command.env("HEADGATE_FAIL", fail).stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().unwrap()
+        };
+        let command = self.namespace(node).run(start).unwrap();
+        // It ends with the manager.
+        let cli = command.id();
+        let mut pid = 0;
+        eventually("the manager is started", || {
+            let children = std::fs::read_to_string(format!("/proc/{cli}/task/{cli}/children"));
+            let first =
+                children.unwrap_or_default().split_whitespace().next().and_then(|pid| pid.parse().ok());
+            pid = first.unwrap_or(0);
+            pid != 0 || !runs(cli)
+        });
+        pid
     }
 
     /// Starts the manager of a node.

@@ -155,7 +155,11 @@ impl Active {
         Self {
             setup,
             assignment,
-            bond: if assignment.standby.is_some() { Bond::Joining } else { Bond::Solo },
+            bond: match assignment.standby {
+                None => Bond::Solo,
+                Some(_) if assignment.handed_over => Bond::Guarded,
+                Some(_) => Bond::Joining,
+            },
             arrived,
             missing: arrived,
             finished: arrived,
@@ -213,6 +217,18 @@ impl Active {
     #[must_use]
     pub const fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Returns the checkpoint that this node has as long as no packet comes, if it was drained for it: the last
+    /// one that its standby stored, as which the one that it hands over to began.
+    pub(super) fn held(&self) -> Option<(Epoch, Cut)> {
+        let cut = Cut { clocks: self.finished, journal: self.sent };
+        // That the standby has stored the first one may not be known here yet.
+        let sent = match self.checkpoint {
+            Checkpoint::Sent(epoch, sent) if sent.clocks == cut.clocks => Some(epoch),
+            _ => None,
+        };
+        self.rests_on.or(sent).filter(|_| self.finished == self.arrived).map(|epoch| (epoch, cut))
     }
 
     /// Takes in a packet of a lane, before any NF sees it.

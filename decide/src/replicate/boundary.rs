@@ -160,6 +160,11 @@ pub enum Action {
         /// Whether it rests on the last one.
         rests: bool,
     },
+    /// What was copied last is stored here too, as this checkpoint: the NFs' state is still that.
+    Hold {
+        /// The number.
+        epoch: Epoch,
+    },
     /// Begin with empty state and an empty journal.
     Begin,
     /// Have the spares of this checkpoint work: clocks follow those of the cut, turnstiles and records follow

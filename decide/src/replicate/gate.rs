@@ -117,8 +117,6 @@ pub struct Gate {
     durable: Option<Cut>,
     seen: [NodeSeen; 2],
     is_unanswered: bool,
-    /// Assignment before a hand-over, whose active node keeps its state until the other one has answered.
-    fallback: Option<Assignment>,
     hands_over: bool,
     fails_over: bool,
     was_told_stuck: bool,
@@ -162,7 +160,6 @@ impl Decision for Gate {
             durable: None,
             seen: setup.nodes.map(seen),
             is_unanswered: false,
-            fallback: None,
             hands_over: false,
             fails_over: false,
             was_told_stuck: false,
@@ -301,12 +298,12 @@ impl Gate {
         if view < told.view {
             self.tell(me.node, actions);
         } else if let (true, true, Some(arrived)) = (view == told.view, told.active == me, arrived) {
-            self.on_confirmed(now, arrived, actions);
+            self.on_confirmed(now, arrived);
         }
     }
 
     /// The active node heeds packets of this view alone from here on.
-    fn on_confirmed(&mut self, now: Instant, arrived: Clocks, actions: &mut Vec<Action>) {
+    fn on_confirmed(&mut self, now: Instant, arrived: Clocks) {
         self.is_unanswered &= self.is_confirmed;
         if !core::mem::replace(&mut self.is_open, true) {
             (self.stamped, self.trimmed) = (arrived, arrived);
@@ -318,9 +315,6 @@ impl Gate {
             self.arrived = arrived;
         }
         self.arrived.raise(&arrived);
-        if let Some(before) = self.fallback.take() {
-            self.tell(before.active.node, actions);
-        }
         self.resend_at = Some(now + self.setup.resend_after);
     }
 
@@ -332,10 +326,9 @@ impl Gate {
         }
     }
 
-    /// Tells a node the view, unless it is to keep its state for now.
+    /// Tells a node the view.
     fn tell(&self, to: NodeId, actions: &mut Vec<Action>) {
-        let keeps = self.fallback.is_some_and(|before| before.active.node == to);
-        if let Some(told) = self.told.filter(|_| !keeps) {
+        if let Some(told) = self.told {
             actions.push(Action::Send { to, view: told.view, message: Message::Assign(told) });
         }
     }

@@ -215,9 +215,19 @@ impl Member {
                 Part::Standby(standby) if standby.is_same_pair(&assignment) => {
                     standby.on_assignment(assignment)
                 }
-                _ => {
-                    self.part = Part::Standby(Standby::new(self.setup, assignment));
-                    actions.extend([Action::Discard, Action::Report(Report::Standby)]);
+                part => {
+                    let held = match part {
+                        Part::Active(active) if assignment.handed_over => active.held(),
+                        _ => None,
+                    };
+                    let standby = match held {
+                        Some(held) => Standby::holding(self.setup, assignment, held),
+                        None => Standby::new(self.setup, assignment),
+                    };
+                    self.part = Part::Standby(standby);
+                    actions.push(Action::Discard);
+                    actions.extend(held.map(|(epoch, _)| Action::Hold { epoch }));
+                    actions.push(Action::Report(Report::Standby));
                 }
             }
         } else if assignment.active.node != me.node

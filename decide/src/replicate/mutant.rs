@@ -45,8 +45,8 @@ pub enum Mutant {
     /// A node that was promoted says what left the one before as released, and the gate forgets packets that
     /// the replay has not come to.
     AheadOfReplay,
-    /// A node that hands over forgets its state before the other one has answered.
-    NoFallback,
+    /// A node that hands over does not stand by with what it has.
+    NothingHeld,
     /// A gate that was started again believes in a checkpoint before it knows where its log begins.
     BeforeTheLogIsKnown,
     /// A copy of what changed since a checkpoint that another standby stored is taken for a whole one.
@@ -76,7 +76,7 @@ impl Mutant {
         Self::DurableForEver,
         Self::CutInReplay,
         Self::AheadOfReplay,
-        Self::NoFallback,
+        Self::NothingHeld,
         Self::BeforeTheLogIsKnown,
         Self::OnAnyBase,
     ];

@@ -72,6 +72,17 @@ impl Standby {
         }
     }
 
+    /// Returns one that was active, and has this checkpoint, with which the other one began.
+    pub(super) fn holding(setup: Setup, assignment: Assignment, (epoch, cut): (Epoch, Cut)) -> Self {
+        Self {
+            stored: cut.journal,
+            finished: cut.clocks,
+            left: cut.clocks,
+            durable: Some((epoch, cut)),
+            ..Self::new(setup, assignment)
+        }
+    }
+
     /// Returns clocks up to which commits are stored.
     #[must_use]
     pub const fn finished(&self) -> Clocks {

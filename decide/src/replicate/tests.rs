@@ -19,7 +19,8 @@ const AGAIN: Incarnation = Incarnation { node: NodeId(0), boot: Boot(2) };
 
 fn assignment(view: u32, active: Incarnation, standby: Option<Incarnation>) -> Assignment {
     let log_begins_after = Clocks::new(1);
-    Assignment { view: View(view), active, standby, joined: View(1), begun: View(1), log_begins_after }
+    let (joined, begun) = (View(1), View(1));
+    Assignment { view: View(view), active, standby, joined, handed_over: false, begun, log_begins_after }
 }
 
 fn received(from: Incarnation, view: u32, message: Message) -> gate::Event {

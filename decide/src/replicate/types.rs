@@ -141,6 +141,10 @@ pub struct Assignment {
     /// View in which the standby joined the active node. Both begin anew with each other in it, and go on in
     /// later ones.
     pub joined: View,
+    /// Whether the standby was the active one before that view, and handed over: it has the state that the active
+    /// node began with.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub handed_over: bool,
     /// View in which the state of the NFs began empty. Nobody has any of an earlier one.
     pub begun: View,
     /// Clocks of the last packets that the gate does not have.

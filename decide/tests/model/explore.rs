@@ -132,6 +132,15 @@ fn the_group_is_handed_over() {
     explore("hand-over", Bounds { packets: [1, 1], hand_overs: 1, ..Bounds::default() });
 }
 
+/// Either may be out of reach before, while and after the group is handed over: three minutes in a debug build.
+#[test]
+#[ignore = "takes long"]
+fn a_node_fails_while_the_group_is_handed_over() {
+    for suspicions in [[0, 1], [1, 0]] {
+        explore("hand-over", Bounds { packets: [1, 0], hand_overs: 1, suspicions, ..Bounds::default() });
+    }
+}
+
 /// The full bounds, one after the other: hours in a debug build.
 /// `cargo test --release -p headgate-decide --test model -- --ignored --nocapture`
 #[test]

@@ -135,6 +135,8 @@ fn is_news_to_node(gate: &Gate, [node, from]: [&Node; 2], view: View, message: &
         (Message::Commit { seq, .. }, Part::Standby(standby)) => *seq > standby.seq(),
         (Message::Ack { seq }, Part::Active(active)) => active.waits_for(*seq),
         (Message::Durable { epoch, .. }, Part::Active(active)) => active.epoch() <= *epoch,
+        // Each is answered by one more; a hand-over takes two or three.
+        (Message::Checkpoint, Part::Active(active)) => active.epoch() < Epoch(3),
         _ => false,
     }
 }

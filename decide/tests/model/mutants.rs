@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use headgate_decide::replicate::Lane;
 use headgate_decide::replicate::mutant::{Mutant, Mutation};
+use headgate_decide::replicate::{Lane, NodeId};
 use stateright::{Checker, Model};
 
 use super::explore::{Search, told};
+use super::frame::Frame;
 use super::step::{Bounds, Step};
 use super::world::World;
 
@@ -31,11 +32,19 @@ fn bounds(mutant: Mutant) -> Bounds {
         Mutant::AnyBoot => Bounds { crashes: [0, 1], ..packets(1, 0) },
         Mutant::DurableForEver => Bounds { suspicions: [0, 1], ..packets(1, 0) },
         Mutant::AheadOfReplay => Bounds { suspicions: [1, 0], time_outs: 1, ..packets(1, 1) },
-        Mutant::NoFallback => Bounds { hand_overs: 1, crashes: [0, 1], ..packets(0, 0) },
+        Mutant::NothingHeld => Bounds { hand_overs: 1, suspicions: [0, 1], ..packets(2, 0) },
         Mutant::BeforeTheLogIsKnown => Bounds { gate_crashes: 1, checkpoints: 1, ..packets(1, 0) },
         Mutant::OnAnyBase => Bounds { checkpoints: 1, crashes: [0, 1], suspicions: [1, 0], ..packets(1, 0) },
         Mutant::CutInReplay => Bounds { suspicions: [1, 1], ..packets(1, 1) },
     }
+}
+
+/// A packet was worked on, and then the group was handed over; no copy of the other node's has come.
+fn handed_over(world: &mut World) {
+    world.step(Step::Stamp(Lane(0)));
+    world.settle();
+    world.step(Step::HandOver);
+    world.settle_but(|frame| matches!(frame, Frame::State { to: NodeId(0), .. }));
 }
 
 /// Two packets were released, and the node that did is gone.
@@ -62,6 +71,7 @@ fn every_known_error_is_found() {
         let prepare = match mutant {
             Mutant::CutInReplay => in_replay,
             Mutant::AheadOfReplay => before_replay,
+            Mutant::NothingHeld => handed_over,
             _ => |_: &mut World| {},
         };
         let mut world = World::new(bounds(mutant), Mutation::new(mutant));

@@ -8,7 +8,7 @@ use headgate_decide::decision::Decision;
 use headgate_decide::replicate::boundary::{Action, Arrival, Event, Progress, Report, Setup};
 use headgate_decide::replicate::member::{Member, Part};
 use headgate_decide::replicate::merge::{Recorder, Run, Turnstile};
-use headgate_decide::replicate::mutant::Mutation;
+use headgate_decide::replicate::mutant::{Mutant, Mutation};
 use headgate_decide::replicate::{
     Boot, Clock, Clocks, Cut, Epoch, Incarnation, JournalIndex, Lane, Message, NodeId, Peer, View,
 };
@@ -284,6 +284,7 @@ impl Node {
     }
 
     fn apply(&mut self, actions: Vec<Action>, entries: &[Entry], effects: &mut Vec<Effect>) {
+        let mut held = None;
         for action in actions {
             match action {
                 Action::Send { to, view, message } => {
@@ -323,9 +324,17 @@ impl Node {
                     self.journal.extend(&entries[entries.len().saturating_sub(many)..]);
                 }
                 Action::Store { epoch, .. } => self.storing = Some(epoch),
+                Action::Hold { epoch } => {
+                    let [a, b] = held.expect("it was copied");
+                    let nothing = self.mutation.is(Mutant::NothingHeld);
+                    let [a, b] = if nothing { [0, 0] } else { [a, b] };
+                    let cut = Cut { clocks: Clocks::new(LANES), journal: JournalIndex(0) };
+                    self.stored = Some(Copy { epoch, base: None, cut, a, b, rests_on: None });
+                }
                 Action::Begin | Action::Prepare => {}
                 Action::Promote { cut, journal, suppressed, .. } => self.promote(cut, journal.0, suppressed),
                 Action::Discard => {
+                    held = self.copied;
                     let fresh = Self::new(self.id, self.boot, self.mutation);
                     *self = Self { member: self.member.clone(), ..fresh };
                 }

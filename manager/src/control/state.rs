@@ -191,12 +191,12 @@ impl StateHome {
         Twin::new(name, shape.bytes, shape.has_standby).map_err(|error| error.to_string())
     }
 
-    /// Returns the same, for what no process will be given.
+    /// Returns the same without memory of its own yet.
     ///
     /// # Errors
     /// A sentence.
     pub fn unreserved_twin(name: &str, shape: Shape) -> Result<Twin, String> {
-        Twin::unreserved(name, shape.bytes).map_err(|error| error.to_string())
+        Twin::unreserved(name, shape.bytes, shape.has_standby).map_err(|error| error.to_string())
     }
 
     /// Returns the shape of its region.

@@ -144,21 +144,23 @@ impl Memory {
         Self::create_on(name, bytes.next_multiple_of(PAGE_BYTES), Pages::Ordinary, seals)
     }
 
-    /// Makes zeroed memory of ordinary pages of which the first `reserved` bytes are there, and the others as
-    /// they are written.
+    /// Makes zeroed memory of ordinary pages, which are there as they are written.
     ///
     /// # Errors
     /// [`MemoryError::Refused`].
-    pub fn create_sparse(name: &str, bytes: usize, reserved: usize) -> Result<Self, MemoryError> {
+    pub fn create_sparse(name: &str, bytes: usize) -> Result<Self, MemoryError> {
         let bytes = bytes.next_multiple_of(PAGE_BYTES);
-        let memory = Self::create_with(name, bytes, Pages::Ordinary, SIZE_IS_FIXED, false)?;
-        if reserved == 0 {
-            return Ok(memory);
-        }
+        Self::create_with(name, bytes, Pages::Ordinary, SIZE_IS_FIXED, false)
+    }
+
+    /// Has the first bytes of such memory be there.
+    ///
+    /// # Errors
+    /// [`MemoryError::Refused`].
+    pub fn reserve(&self, name: &str, bytes: usize) -> Result<(), MemoryError> {
         let step = "reserve";
-        let refused = |cause| MemoryError::Refused { name: name.to_owned(), step, bytes: reserved, cause };
-        rustix::fs::fallocate(&memory.file, FallocateFlags::empty(), 0, reserved as u64).map_err(refused)?;
-        Ok(memory)
+        let refused = |cause| MemoryError::Refused { name: name.to_owned(), step, bytes, cause };
+        rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes as u64).map_err(refused)
     }
 
     fn create_on(name: &str, bytes: usize, pages: Pages, seals: SealFlags) -> Result<Self, MemoryError> {

@@ -110,7 +110,17 @@ pub const fn region_bytes(bytes: u64) -> usize {
 /// # Errors
 /// [`MemoryError`] when the kernel refuses.
 pub fn create(name: &str, bytes: u64) -> Result<Memory, MemoryError> {
-    Memory::create_sparse(name, region_bytes(bytes), PIECES_OFFSET + bytes as usize)
+    let memory = create_unreserved(name, bytes)?;
+    memory.reserve(name, PIECES_OFFSET + bytes as usize)?;
+    Ok(memory)
+}
+
+fn create_unreserved(name: &str, bytes: u64) -> Result<Memory, MemoryError> {
+    Memory::create_sparse(name, region_bytes(bytes))
+}
+
+fn create_unreserved_for_standby(name: &str, bytes: u64) -> Result<Memory, MemoryError> {
+    Memory::create_sparse(name, region_bytes(bytes) + PACKET_LOG_BYTES)
 }
 
 /// Makes the same with a log that has room for the packets of a burst too.
@@ -118,8 +128,9 @@ pub fn create(name: &str, bytes: u64) -> Result<Memory, MemoryError> {
 /// # Errors
 /// [`MemoryError`] when the kernel refuses.
 pub fn create_for_standby(name: &str, bytes: u64) -> Result<Memory, MemoryError> {
-    let all = region_bytes(bytes) + PACKET_LOG_BYTES;
-    Memory::create_sparse(name, all, PIECES_OFFSET + bytes as usize)
+    let memory = create_unreserved_for_standby(name, bytes)?;
+    memory.reserve(name, PIECES_OFFSET + bytes as usize)?;
+    Ok(memory)
 }
 
 /// Error: a region holds what no library of ours writes.

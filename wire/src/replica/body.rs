@@ -29,6 +29,8 @@ pub struct Assignment {
     pub standby: Option<Incarnation>,
     /// View in which the standby joined.
     pub joined: u32,
+    /// Whether the standby was active before, and handed over.
+    pub handed_over: bool,
     /// View in which the state of the NFs began empty.
     pub begun: u32,
     /// Clocks of the last packets that the gate does not have.
@@ -198,8 +200,8 @@ impl Assignment {
     fn of(reader: &mut Reader<'_>) -> Option<Self> {
         let active = incarnation(reader)?;
         let standby = if reader.flag()? { Some(incarnation(reader)?) } else { None };
-        let (joined, begun) = (reader.u32()?, reader.u32()?);
-        Some(Self { active, standby, joined, begun, log_begins_after: reader.clocks()? })
+        let (joined, handed_over, begun) = (reader.u32()?, reader.flag()?, reader.u32()?);
+        Some(Self { active, standby, joined, handed_over, begun, log_begins_after: reader.clocks()? })
     }
 
     fn write(&self, writer: &mut Writer<'_>) {
@@ -207,6 +209,7 @@ impl Assignment {
         writer.u8(u8::from(self.standby.is_some()));
         self.standby.into_iter().for_each(|standby| put_incarnation(writer, standby));
         writer.u32(self.joined);
+        writer.u8(u8::from(self.handed_over));
         writer.u32(self.begun);
         writer.clocks(&self.log_begins_after);
     }

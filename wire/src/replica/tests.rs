@@ -21,11 +21,12 @@ fn incarnation() -> impl Strategy<Value = Incarnation> {
 }
 
 fn assignment() -> impl Strategy<Value = Assignment> {
-    (incarnation(), option::of(incarnation()), any::<u32>(), any::<u32>(), clocks()).prop_map(
-        |(active, standby, joined, begun, log_begins_after)| Assignment {
+    (incarnation(), option::of(incarnation()), any::<(u32, bool, u32)>(), clocks()).prop_map(
+        |(active, standby, (joined, handed_over, begun), log_begins_after)| Assignment {
             active,
             standby,
             joined,
+            handed_over,
             begun,
             log_begins_after,
         },

@@ -21,8 +21,15 @@ impl Gate {
         let [active, _] = self.setup.nodes.map(|node| Incarnation { node, boot: Default::default() });
         // One that is older than any is answered with the node's own.
         let (none, log_begins_after) = (View(0), self.trimmed);
-        let oldest =
-            Assignment { view: none, active, standby: None, joined: none, begun: none, log_begins_after };
+        let oldest = Assignment {
+            view: none,
+            active,
+            standby: None,
+            joined: none,
+            handed_over: false,
+            begun: none,
+            log_begins_after,
+        };
         if !is_known {
             let message = Message::Assign(self.told.unwrap_or(oldest));
             actions.push(Action::Send { to, view: self.view(), message });
@@ -83,12 +90,12 @@ impl Gate {
         }
         let is_same_pair =
             self.told.is_some_and(|told| told.joined == next.joined && told.active == next.active);
-        if !is_same_pair && !self.setup.mutation.is(Mutant::DurableForEver) {
+        // A node that hands over stands by with what it has: the last copy.
+        let is_handed_over =
+            next.handed_over && self.told.is_some_and(|told| next.standby == Some(told.active));
+        if !is_same_pair && !is_handed_over && !self.setup.mutation.is(Mutant::DurableForEver) {
             self.durable = None;
         }
-        let keeps = !self.setup.mutation.is(Mutant::NoFallback);
-        let is_handed_over = |told: &Assignment| next.standby == Some(told.active) && keeps;
-        self.fallback = self.told.filter(|told| self.is_open && is_handed_over(told));
         self.told = Some(next);
         (self.is_confirmed, self.is_unanswered) = (false, false);
         (self.hands_over, self.fails_over) = (false, false);
@@ -96,6 +103,7 @@ impl Gate {
         // A node is no candidate before it has heard that it is not in this view.
         self.seen.iter_mut().for_each(|seen| seen.is_heard = false);
         actions.push(Action::Report(Report::View(next)));
+        actions.extend(is_handed_over.then_some(Action::Report(Report::Protected)));
         self.resend(now, actions);
     }
 
@@ -110,22 +118,17 @@ impl Gate {
 
     fn wanted(&mut self, actions: &mut Vec<Action>) -> Option<Assignment> {
         let Some(told) = self.told else { return self.first() };
-        let base = Assignment { view: told.view.next(), log_begins_after: self.trimmed, ..told };
+        let (view, log_begins_after) = (told.view.next(), self.trimmed);
+        let base = Assignment { view, log_begins_after, handed_over: false, ..told };
         let standby = told.standby.filter(|standby| self.is_alive(*standby));
         let was_started_again = self.incarnation(told.active.node).is_some_and(|me| me != told.active);
         let hands_over = self.hands_over && self.durable.is_some_and(|cut| cut.clocks == self.stamped);
         if !self.is_alive(told.active) || self.fails_over || hands_over {
             if let (Some(standby), Some(_)) = (standby, self.durable) {
                 let back = Some(told.active).filter(|_| hands_over && self.is_alive(told.active));
-                return Some(Assignment { active: standby, standby: back, joined: base.view, ..base });
-            }
-            if let Some(before) = self.fallback.filter(|before| self.is_alive(before.active)) {
-                return Some(Assignment {
-                    active: before.active,
-                    standby: None,
-                    joined: before.joined,
-                    ..base
-                });
+                let handed_over = back.is_some();
+                let joined = base.view;
+                return Some(Assignment { active: standby, standby: back, joined, handed_over, ..base });
             }
             // A gate that has just been started again may have an old view, and the other node the state.
             if was_started_again && (self.is_open || self.is_other_known(told.active.node)) {
@@ -154,7 +157,15 @@ impl Gate {
         let [active, standby] = [self.seen[0].me?, self.seen[1].me?];
         let view = View(1);
         let log_begins_after = self.stamped;
-        Some(Assignment { view, active, standby: Some(standby), joined: view, begun: view, log_begins_after })
+        Some(Assignment {
+            view,
+            active,
+            standby: Some(standby),
+            joined: view,
+            handed_over: false,
+            begun: view,
+            log_begins_after,
+        })
     }
 
     fn begin_anew(&self, base: Assignment) -> Option<Assignment> {

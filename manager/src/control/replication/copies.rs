@@ -42,6 +42,11 @@ impl Copies {
         Ok(changes)
     }
 
+    /// Gives away what was copied last.
+    pub fn give(&mut self) -> Vec<Option<Twin>> {
+        std::mem::take(&mut self.0)
+    }
+
     /// Returns all that was copied.
     ///
     /// # Errors

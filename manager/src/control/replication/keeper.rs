@@ -104,7 +104,7 @@ impl Keeper {
                 }
                 None => {}
                 Some(event) => {
-                    self.pass_on(event, &mut standby);
+                    self.pass_on(event, &mut standby, &mut copies);
                     continue;
                 }
             }
@@ -124,6 +124,10 @@ impl Keeper {
     fn prepare(&self, standby: &mut Standby) {
         let (count, failures) = standby.prepare(&self.states);
         self.board.prepared.add(count);
+        self.tell_lost(failures);
+    }
+
+    fn tell_lost(&self, failures: Vec<String>) {
         for what in failures {
             self.handle.tell_group(News::Kept(self.now(), Kept::Fails(what)));
         }
@@ -136,10 +140,15 @@ impl Keeper {
         }
     }
 
-    fn pass_on(&self, event: Event, standby: &mut Standby) {
+    fn pass_on(&self, event: Event, standby: &mut Standby, copies: &mut Copies) {
         let now = self.now();
         self.handle.tell_group(match event {
             Event::Stored { rests, states, .. } => return standby.take(rests, states),
+            Event::Hold => {
+                self.prepare(standby);
+                self.board.prepared.add(1);
+                return self.tell_lost(standby.hold(&self.states, copies.give()));
+            }
             Event::Restore(has_state) => {
                 self.prepare(standby);
                 let begins = standby.restore();

@@ -179,6 +179,7 @@ mod tests {
             active: one(0),
             standby: Some(one(1)),
             joined: view,
+            handed_over: true,
             begun: view,
             log_begins_after,
         }

@@ -101,15 +101,28 @@ impl Standby {
                     *stored = Err(why);
                 }
                 if let Err(why) = with(stored, nf, image) {
-                    failures.push(format!(
-                        "the copy of `{}` is lost, and if this node takes over it begins with empty state: {why}",
-                        nf.name
-                    ));
+                    failures.push(lost(nf, &why));
                     *stored = Err(why);
                 }
             }
         }
         (count as u64, failures)
+    }
+
+    /// Takes in what this node copied last, as what is stored. Returns a sentence for each NF of which it cannot
+    /// be.
+    pub fn hold(&mut self, nfs: &[Option<OfNf>], twins: Vec<Option<Twin>>) -> Vec<String> {
+        self.waiting.clear();
+        let mut failures = Vec::new();
+        for ((nf, twin), stored) in nfs.iter().zip(twins).zip(&mut self.stored) {
+            let (Some(nf), Some(twin)) = (nf, twin) else { continue };
+            *stored = match twin.reserve(&nf.name) {
+                Ok(()) => Ok(Some(twin)),
+                Err(why) => Err(why.to_string()),
+            };
+            failures.extend(stored.as_ref().err().map(|why| lost(nf, why)));
+        }
+        failures
     }
 
     /// Gives away what was stored last: all that waits was prepared.
@@ -146,6 +159,13 @@ impl Standby {
         }
         found
     }
+}
+
+fn lost(nf: &OfNf, why: &str) -> String {
+    format!(
+        "the copy of `{}` is lost, and if this node takes over it begins with empty state: {why}",
+        nf.name
+    )
 }
 
 /// Makes what was stored of an NF empty.

@@ -83,7 +83,7 @@ impl Replication {
             gate: self.group.gate.clone(),
             active: self.told.as_ref().map(|told| name(told.active.node)),
             standby: self.told.as_ref().and_then(|told| told.standby).map(|standby| name(standby.node)),
-            protected: is_gate.then(|| board.protected.get() == 1),
+            protected: is_gate.then(|| board.protected.get() == 1 && self.is_told(board.view.get())),
             epoch: board.epoch.get() as u32,
             log: is_gate.then_some(self.group.log),
             in_log: board.in_log.get(),
@@ -98,6 +98,11 @@ impl Replication {
             warned_ns: self.evacuation.until().map(|until| (until - now).0),
             failover: self.failover.as_ref().map(Failover::status),
         }
+    }
+
+    /// Returns whether this is the view that was told, and somebody stands by in it.
+    fn is_told(&self, view: u64) -> bool {
+        self.told.is_some_and(|told| told.standby.is_some() && u64::from(told.view.0) == view)
     }
 
     /// Checks what an operator wants. Returns the node that is to be active.

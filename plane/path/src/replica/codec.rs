@@ -65,6 +65,7 @@ fn assignment_out(assignment: &choice::Assignment) -> wire::Assignment {
         active: one_out(assignment.active),
         standby: assignment.standby.map(one_out),
         joined: assignment.joined.0,
+        handed_over: assignment.handed_over,
         begun: assignment.begun.0,
         log_begins_after: clocks_out(&assignment.log_begins_after),
     }
@@ -157,6 +158,7 @@ pub(crate) fn message_in(header: &Header, message: &Message, lanes: u8) -> Optio
             active: one_in(assignment.active),
             standby: assignment.standby.map(one_in),
             joined: View(assignment.joined),
+            handed_over: assignment.handed_over,
             begun: View(assignment.begun),
             log_begins_after: clocks_in(&assignment.log_begins_after, lanes)?,
         }),

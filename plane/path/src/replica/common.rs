@@ -50,6 +50,9 @@ pub enum Event {
         /// What was copied.
         states: States,
     },
+    /// The state that was copied last is what NFs would go on with: it is still theirs. Answered as
+    /// [`Event::Stored`].
+    Hold,
     /// Have all NFs go on with the state that was stored last, if this says so, or begin anew with an empty one,
     /// and answer with [`Restored`](super::Command::Restored). They have no packet of the group's that counts.
     Restore(bool),
@@ -73,6 +76,7 @@ impl Event {
             Self::Prepare => Some("prepare"),
             Self::Copy { .. } => Some("copy"),
             Self::Stored { .. } => Some("store"),
+            Self::Hold => Some("hold"),
             Self::Restore(_) => Some("restore"),
             _ => None,
         }

@@ -17,7 +17,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::{Errno, pread};
 
-use super::{Header, PIECES_OFFSET, STATE_BYTES_MAX, STATE_BYTES_MIN, create, create_for_standby};
+use super::{
+    Header, PIECES_OFFSET, STATE_BYTES_MAX, STATE_BYTES_MIN, create, create_for_standby, create_unreserved,
+    create_unreserved_for_standby,
+};
 use crate::memory::{Memory, MemoryError};
 
 /// First word of an image: a name, and the version of this layout and of that of regions.
@@ -97,13 +100,22 @@ impl Twin {
         Ok(Self { memory: make(name, bytes)?, bytes, is_empty: true })
     }
 
-    /// Makes an empty one that no process will be given: it takes memory as it is written.
+    /// Makes an empty one that no process is to be given before it was [reserved](Self::reserve): it takes memory
+    /// as it is written.
     ///
     /// # Errors
     /// [`MemoryError`] when the kernel refuses.
-    pub fn unreserved(name: &str, bytes: u64) -> Result<Self, MemoryError> {
-        let memory = Memory::create_sparse(name, PIECES_OFFSET + bytes as usize, 0)?;
-        Ok(Self { memory, bytes, is_empty: true })
+    pub fn unreserved(name: &str, bytes: u64, has_standby: bool) -> Result<Self, MemoryError> {
+        let make = if has_standby { create_unreserved_for_standby } else { create_unreserved };
+        Ok(Self { memory: make(name, bytes)?, bytes, is_empty: true })
+    }
+
+    /// Makes one that takes memory as it is written one that a process can be given.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when there is not enough.
+    pub fn reserve(&self, name: &str) -> Result<(), MemoryError> {
+        self.memory.reserve(name, PIECES_OFFSET + self.bytes as usize)
     }
 
     /// Makes it empty.
@@ -338,7 +350,7 @@ mod tests {
             let at = (PIECES_OFFSET + offset) as u64;
             assert_eq!(rustix::io::pwrite(memory.file(), &[byte], at).unwrap(), 1);
         };
-        let (mut ours, mut theirs) = (Twin::unreserved("nf", BYTES).unwrap(), twin());
+        let (mut ours, mut theirs) = (Twin::unreserved("nf", BYTES, false).unwrap(), twin());
         let far = BYTES as usize - 1;
         for (offset, byte) in [(0, 1), (far, 2), (300_000, 3), (64, 4), (0, 0), (far, 9)] {
             write(offset, byte);

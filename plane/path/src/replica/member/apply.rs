@@ -38,6 +38,7 @@ impl MemberEnd {
                     }
                 }
                 Action::Store { epoch, rests } => self.store(epoch, rests),
+                Action::Hold { epoch } => self.hold(epoch),
                 Action::Begin => self.begin(),
                 Action::Promote { cut, journal, suppressed, .. } => {
                     self.promote(&cut, journal, &suppressed);
@@ -137,6 +138,13 @@ impl MemberEnd {
         let mut actions = std::mem::take(&mut self.actions);
         self.choice.on(clock.instant(), Told::Stored { epoch }, &mut actions);
         self.apply(clock, ledger, actions, None);
+    }
+
+    /// Stands by with what was copied last.
+    fn hold(&mut self, epoch: Epoch) {
+        self.stored = Some(epoch);
+        self.handed_on += 1;
+        self.common.tell(Event::Hold);
     }
 
     /// Begins with empty state.

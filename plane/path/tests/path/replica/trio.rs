@@ -147,6 +147,10 @@ impl Node {
                     };
                     self.board.prepared.add(1);
                 }
+                Event::Hold => {
+                    self.stored = std::mem::take(&mut self.copied);
+                    self.board.prepared.add(1);
+                }
                 Event::Restore(has_state) => {
                     let states = std::mem::take(&mut self.stored);
                     self.restart(nfs, has_state.then_some(&states));
