@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 
 build=(build-essential pkg-config libdpdk-dev libclang-dev)
 test=(iproute2 iputils-ping iperf3 curl nginx-light tshark tcpdump valgrind openvswitch-switch runc etcd-server dpdk-dev socat shellcheck
-    python3-prometheus-client prometheus chromium)
+    python3-prometheus-client prometheus chromium frr)
 
 fail() {
     printf 'setup.sh: %s\n' "$@" >&2
@@ -27,7 +27,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     [ "$(id -u)" -eq 0 ] || fail "these packages are missing: ${missing[*]}" \
         "run this script as root, or install them with: sudo apt-get install ${missing[*]}"
     apt-get update -qq
-    # RUNLEVEL=1 keeps packages with a service (nginx, Open vSwitch, Prometheus) from starting it.
+    # RUNLEVEL=1 keeps packages with a service (nginx, Open vSwitch, Prometheus, FRR) from starting it.
     RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi

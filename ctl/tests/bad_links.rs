@@ -1,5 +1,5 @@
-//! A group whose links lose, double, delay and reorder frames, are cut one way, and come and go: real managers
-//! in namespaces of their own, between two hosts that go on talking.
+//! A group whose links lose, double, delay and reorder frames, are cut one way, and come and go: real
+//! managers in namespaces of their own, between two hosts that go on talking.
 
 mod common;
 

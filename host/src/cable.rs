@@ -1,8 +1,8 @@
 //! A cable between two namespaces that is as bad as it is asked to be: slow, narrow, lossy, doubling, in
 //! another order, or cut one way.
 //!
-//! A TAP is at each end, and a thread of this process between them. Kernels mostly have queues that do some of
-//! this (`netem`), but not each, and they are not ours to load. It is gone with the process.
+//! A TAP is at each end, and a thread of this process between them. Kernels mostly have queues that do some
+//! of this (`netem`), but not each, and they are not ours to load. It is gone with the process.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

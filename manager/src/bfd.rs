@@ -6,6 +6,8 @@
 //! neighbour down that is alive. It watches the workers and the control loop too: a node whose data plane
 //! stands still says so (diagnostic 4), however well this thread runs.
 
+#[cfg(test)]
+mod frr;
 mod session;
 #[cfg(test)]
 mod tests;

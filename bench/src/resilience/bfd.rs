@@ -1,10 +1,10 @@
-//! Whether sessions of links hold while nodes have all they can do, and how soon packets go another way when a
-//! link ends.
+//! Whether sessions of links hold while nodes have all they can do, and how soon packets go another way when
+//! a link ends.
 //!
-//! Three nodes without a group: the gate sends packets to the NF on `left`, and can reach it by `right`. Under
-//! more packets than links carry, each change of a session is one too many, for nothing is wrong with the
-//! links. Then, under a tenth of that, the link between the gate and `left` is cut again and again at the far
-//! end, and a capture at the gate says for how long no packet came back.
+//! Three nodes without a group: the gate sends packets to the NF on `left`, and can reach it by `right`.
+//! Under more packets than links carry, each change of a session is one too many, for nothing is wrong with
+//! the links. Then, under a tenth of that, the link between the gate and `left` is cut again and again at the
+//! far end, and a capture at the gate says for how long no packet came back.
 
 use std::time::Duration;
 

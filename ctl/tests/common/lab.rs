@@ -176,8 +176,7 @@ impl<'a> Lab<'a> {
             command.env("HEADGATE_FAIL", fail).stdout(Stdio::null()).stderr(Stdio::null());
             command.spawn().unwrap()
         };
-        let command = self.namespace(node).run(start).unwrap();
-        // It ends with the manager.
+        let mut command = self.namespace(node).run(start).unwrap();
         let cli = command.id();
         let mut pid = 0;
         eventually("the manager is started", || {
@@ -187,6 +186,8 @@ impl<'a> Lab<'a> {
             pid = first.unwrap_or(0);
             pid != 0 || !runs(cli)
         });
+        // It ends with the manager.
+        std::thread::spawn(move || command.wait());
         pid
     }
 

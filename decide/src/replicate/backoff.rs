@@ -1,8 +1,8 @@
 //! How long to wait for an answer before the same is sent again.
 //!
 //! A constant is wrong on the next link: where the round trip takes longer than it, every answer comes behind
-//! another copy of what it answers. So the time is doubled each time in vain, up to eight times the first, and
-//! is as at first behind an answer.
+//! another copy of what it answers. So the time is doubled each time in vain, up to eight times the first,
+//! and is as at first behind an answer.
 //!
 //! Source: RFC 6298, 5.5.
 

@@ -116,8 +116,8 @@ pub enum Action {
     },
     /// End outputs that wait in the latch. Only an error does that.
     GiveUpLatch,
-    /// All state is to be copied soon: do of that what can be done while NFs work, so that the group stands still
-    /// for what changes meanwhile alone. Answer with [`Event::Prepared`].
+    /// All state is to be copied soon: do of that what can be done while NFs work, so that the group stands
+    /// still for what changes meanwhile alone. Answer with [`Event::Prepared`].
     Prepare,
     /// Have every NF of the group begin this epoch, and copy the state that it begins with; answer with
     /// [`Event::Flipped`] and [`Event::Copied`].

@@ -141,8 +141,8 @@ pub struct Assignment {
     /// View in which the standby joined the active node. Both begin anew with each other in it, and go on in
     /// later ones.
     pub joined: View,
-    /// Whether the standby was the active one before that view, and handed over: it has the state that the active
-    /// node began with.
+    /// Whether the standby was the active one before that view, and handed over: it has the state that the
+    /// active node began with.
     #[cfg_attr(feature = "serde", serde(default))]
     pub handed_over: bool,
     /// View in which the state of the NFs began empty. Nobody has any of an earlier one.

@@ -132,7 +132,8 @@ fn the_group_is_handed_over() {
     explore("hand-over", Bounds { packets: [1, 1], hand_overs: 1, ..Bounds::default() });
 }
 
-/// Either may be out of reach before, while and after the group is handed over: three minutes in a debug build.
+/// Either may be out of reach before, while and after the group is handed over: three minutes in a debug
+/// build.
 #[test]
 #[ignore = "takes long"]
 fn a_node_fails_while_the_group_is_handed_over() {

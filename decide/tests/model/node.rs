@@ -325,13 +325,11 @@ impl Node {
                 }
                 Action::Store { epoch, .. } => self.storing = Some(epoch),
                 Action::Hold { epoch } => {
-                    let [a, b] = held.expect("it was copied");
-                    let nothing = self.mutation.is(Mutant::NothingHeld);
-                    let [a, b] = if nothing { [0, 0] } else { [a, b] };
+                    let held = held.filter(|_| !self.mutation.is(Mutant::NothingHeld));
+                    let [a, b] = held.unwrap_or_default();
                     let cut = Cut { clocks: Clocks::new(LANES), journal: JournalIndex(0) };
                     self.stored = Some(Copy { epoch, base: None, cut, a, b, rests_on: None });
                 }
-                Action::Begin | Action::Prepare => {}
                 Action::Promote { cut, journal, suppressed, .. } => self.promote(cut, journal.0, suppressed),
                 Action::Discard => {
                     held = self.copied;
@@ -342,7 +340,7 @@ impl Node {
                     effects.push(Effect::InDoubt(self.id, left, stored));
                 }
                 Action::Report(Report::InputsLost { .. }) => effects.push(Effect::Lost),
-                Action::Report(_) => {}
+                Action::Begin | Action::Prepare | Action::Report(_) => {}
             }
         }
     }

@@ -1,5 +1,5 @@
 use std::net::IpAddr;
-use std::time::Instant as Now;
+pub(super) use std::time::Instant as Now;
 
 use headgate_host::namespace::{Namespace, NamespaceError};
 use headgate_host::network::{Mac, VethEnd};
@@ -9,11 +9,11 @@ use crate::config::model::{Bfd, Network, NodeLink};
 use crate::config::{Carrier, Digest};
 
 /// Longest wait for what has to come; not a measurement.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two nodes with two links between them, each in a namespace of its own.
-struct Bed {
-    namespaces: [Namespace; 2],
+pub(super) struct Bed {
+    pub namespaces: [Namespace; 2],
 }
 
 fn address(link: u8, end: u8) -> IpAddr {
@@ -22,7 +22,7 @@ fn address(link: u8, end: u8) -> IpAddr {
 
 impl Bed {
     /// `None` where no namespace can be made, which is said.
-    fn make() -> Option<Self> {
+    pub fn make() -> Option<Self> {
         let namespaces = match [Namespace::new(), Namespace::new()] {
             [Ok(one), Ok(other)] => [one, other],
             [Err(error @ NamespaceError::NotPermitted { .. }), _] => {
@@ -45,7 +45,7 @@ impl Bed {
         Some(Self { namespaces })
     }
 
-    fn start(&self, end: usize) -> Sessions {
+    pub fn start(&self, end: usize) -> Sessions {
         let link = |number: u8| NodeLink {
             number: u16::from(number),
             peer: ["one", "other"][1 - end].to_owned(),
@@ -74,7 +74,7 @@ impl Bed {
 }
 
 /// Makes passes of the control loops of `alive` until every one of `events` was told by the first.
-fn wait_for(alive: &[&Sessions], events: &[EventCode]) -> Vec<Event> {
+pub(super) fn wait_for(alive: &[&Sessions], events: &[EventCode]) -> Vec<Event> {
     let (began, mut told) = (Now::now(), Vec::new());
     while !events.iter().all(|code| told.iter().any(|event: &Event| event.code == *code)) {
         assert!(began.elapsed() < PATIENCE, "waited for {events:?}; there were {told:?}");
@@ -91,7 +91,7 @@ fn states(sessions: &Sessions) -> Vec<String> {
     sessions.status().into_iter().map(|link| link.state).collect()
 }
 
-fn wait_for_states(alive: &[&Sessions], wanted: [&str; 2]) {
+pub(super) fn wait_for_states(alive: &[&Sessions], wanted: [&str; 2]) {
     let began = Now::now();
     while states(alive[0]) != wanted {
         assert!(began.elapsed() < PATIENCE, "waited for {wanted:?}: {:?}", alive[0].status());

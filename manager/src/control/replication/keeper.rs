@@ -76,15 +76,12 @@ impl Keeper {
         // What was asked for and could not be done; a newer one takes its place.
         let (mut unwritten, mut uncopied) = (None, None);
         let mut fails = false;
-        let mut standby = Standby::new(self.states.len());
-        let mut copies = Copies::default();
+        let (mut standby, mut copies) = (Standby::new(self.states.len()), Copies::default());
         loop {
-            let patience = if standby.is_behind() {
-                Duration::ZERO
-            } else if fails {
-                AGAIN
-            } else {
-                Duration::MAX
+            let patience = match fails {
+                _ if standby.is_behind() => Duration::ZERO,
+                true => AGAIN,
+                false => Duration::MAX,
             };
             let event = match events.recv_timeout(patience) {
                 Ok(event) => Some(event),

@@ -90,8 +90,8 @@ impl Standby {
         !self.waiting.is_empty()
     }
 
-    /// Writes the copies that wait into the regions. Returns how many, and a sentence for each NF of which one
-    /// could not be: it has none until all of its state comes again.
+    /// Writes the copies that wait into the regions. Returns how many, and a sentence for each NF of which
+    /// one could not be: it has none until all of its state comes again.
     pub fn prepare(&mut self, nfs: &[Option<OfNf>]) -> (u64, Vec<String>) {
         let (count, mut failures) = (self.waiting.len(), Vec::new());
         for (rests, states) in self.waiting.drain(..) {
@@ -109,8 +109,8 @@ impl Standby {
         (count as u64, failures)
     }
 
-    /// Takes in what this node copied last, as what is stored. Returns a sentence for each NF of which it cannot
-    /// be.
+    /// Takes in what this node copied last, as what is stored. Returns a sentence for each NF of which it
+    /// cannot be.
     pub fn hold(&mut self, nfs: &[Option<OfNf>], twins: Vec<Option<Twin>>) -> Vec<String> {
         self.waiting.clear();
         let mut failures = Vec::new();

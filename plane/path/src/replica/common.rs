@@ -18,8 +18,8 @@ const FOREIGN_MAX: usize = 16;
 /// State of every NF of a group, in the group's order: all of it, or what changed since a copy before.
 pub type States = Vec<Vec<u8>>;
 
-/// Maximum number of stored copies that wait for the control loop. Our choice: a few are small, and the active
-/// node makes no other before the last one is stored.
+/// Maximum number of stored copies that wait for the control loop. Our choice: a few are small, and the
+/// active node makes no other before the last one is stored.
 pub(super) const WAITING_MAX: u64 = 8;
 
 /// Message to the control loop.
@@ -28,20 +28,20 @@ pub enum Event {
     /// Write this to disk, so that it outlives the machine, and answer with
     /// [`Written`](super::Command::Written).
     Write(Assignment),
-    /// Copy what can be copied while NFs work, and answer with [`Prepared`](super::Command::Prepared): all state is
-    /// to be copied soon.
+    /// Copy what can be copied while NFs work, and answer with [`Prepared`](super::Command::Prepared): all
+    /// state is to be copied soon.
     Prepare,
-    /// Copy the state of all NFs, which have no packet, or what changed in it since the copy that it is to rest
-    /// on, which is the last one that was made; answer with [`Flipped`](super::Command::Flipped) as soon as NFs may
-    /// have packets, and with [`Copied`](super::Command::Copied).
+    /// Copy the state of all NFs, which have no packet, or what changed in it since the copy that it is to
+    /// rest on, which is the last one that was made; answer with [`Flipped`](super::Command::Flipped) as soon
+    /// as NFs may have packets, and with [`Copied`](super::Command::Copied).
     Copy {
         /// Its number.
         epoch: Epoch,
         /// That of the copy that it rests on.
         base: Option<Epoch>,
     },
-    /// With this, state is what NFs would go on with if the node had to work now. All of them come, each rests
-    /// on the one before or on none. Answered by [`GroupBoard::prepared`].
+    /// With this, state is what NFs would go on with if the node had to work now. All of them come, each
+    /// rests on the one before or on none. Answered by [`GroupBoard::prepared`].
     Stored {
         /// Its number.
         epoch: Epoch,
@@ -53,8 +53,9 @@ pub enum Event {
     /// The state that was copied last is what NFs would go on with: it is still theirs. Answered as
     /// [`Event::Stored`].
     Hold,
-    /// Have all NFs go on with the state that was stored last, if this says so, or begin anew with an empty one,
-    /// and answer with [`Restored`](super::Command::Restored). They have no packet of the group's that counts.
+    /// Have all NFs go on with the state that was stored last, if this says so, or begin anew with an empty
+    /// one, and answer with [`Restored`](super::Command::Restored). They have no packet of the group's that
+    /// counts.
     Restore(bool),
     /// A node has another configuration of the group, of this hash. Told once for each.
     Foreign(Peer, u64),

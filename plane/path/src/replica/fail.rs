@@ -1,9 +1,10 @@
 //! Failpoints: where a group's protocol can be made to fail, in builds for tests.
 //!
 //! Every step between nodes is a frame that is sent or received, and every step within one is something that
-//! the worker asks of the control loop, or is told by it. `HEADGATE_FAIL=STEP:N:WHAT` in a manager's environment
-//! has the Nth of these steps (from 1) fail: `send-commit:3:abort`. What is `abort` (the process dies), `stop`
-//! (it hangs, until somebody continues it), `delay` (it hangs for 100 ms), or `drop` (the frame is lost).
+//! the worker asks of the control loop, or is told by it. `HEADGATE_FAIL=STEP:N:WHAT` in a manager's
+//! environment has the Nth of these steps (from 1) fail: `send-commit:3:abort`. What is `abort` (the process
+//! dies), `stop` (it hangs, until somebody continues it), `delay` (it hangs for 100 ms), or `drop` (the frame
+//! is lost).
 
 #[cfg(debug_assertions)]
 mod armed {

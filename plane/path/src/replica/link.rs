@@ -173,15 +173,12 @@ impl Links {
         let memory = ledger.store(region).stack.region();
         let front = memory.read(packet, &mut self.bytes[..FRONT_BYTES]);
         if let Some((header, body)) = self.packet_in(packet, front, region) {
-            if fail::loses("receive", header.kind.name()) {
-                ledger.release(region, packet);
-                return None;
-            }
-            if header.group == self.group {
+            if header.group != self.group {
+                board.refuse(Refusal::ForeignGroup);
+            } else if !fail::loses("receive", header.kind.name()) {
                 self.ends[at].learn(&self.bytes);
                 return Some(Received { from, header, body });
             }
-            board.refuse(Refusal::ForeignGroup);
             ledger.release(region, packet);
             return None;
         }
@@ -198,11 +195,7 @@ impl Links {
                 self.ends[at].learn(&self.bytes);
                 return Some(Received { from, header, body: ReceivedBody::Message(message) });
             }
-            Err(FrameError::Version(_)) => board.refuse(Refusal::Version),
-            Err(FrameError::Crc) => board.refuse(Refusal::Crc),
-            Err(FrameError::Truncated | FrameError::Kind(_) | FrameError::Body) => {
-                board.refuse(Refusal::Malformed);
-            }
+            Err(error) => board.refuse(refusal_of(&error)),
         }
         None
     }
@@ -294,4 +287,12 @@ fn is_ours(frame: &[u8]) -> bool {
 fn read_message(bytes: &[u8]) -> Result<(Header, Message<'_>), FrameError> {
     let frame = Frame::new(bytes)?;
     Ok((*frame.header(), Message::read(&frame)?))
+}
+
+const fn refusal_of(error: &FrameError) -> Refusal {
+    match error {
+        FrameError::Version(_) => Refusal::Version,
+        FrameError::Crc => Refusal::Crc,
+        FrameError::Truncated | FrameError::Kind(_) | FrameError::Body => Refusal::Malformed,
+    }
 }

@@ -124,8 +124,8 @@ impl MemberEnd {
         self.storing = came.map(|came| (epoch, rests, came.into_states()));
     }
 
-    /// Hands on the checkpoint that is to be stored, as soon as the control loop is not too far behind with those
-    /// before: until then it does not count as stored, and the active node makes no other.
+    /// Hands on the checkpoint that is to be stored, as soon as the control loop is not too far behind with
+    /// those before: until then it does not count as stored, and the active node makes no other.
     pub(super) fn hand_stored_on(&mut self, clock: Clock, ledger: &mut Ledger) {
         let waiting = self.handed_on - self.common.board.prepared.get();
         if waiting >= WAITING_MAX {

@@ -16,7 +16,7 @@ use headgate_path::replica::{Command as Order, Event, GroupBoard, LinkEnd, Role,
 use headgate_path::worker::Command;
 use headgate_units::{ChainId, InstanceId, PortId, RegionId};
 
-use super::witness::{Kept, Shared, witness};
+use super::witness::{Kept, Shared, difference, with, witness};
 use crate::harness::World;
 use crate::harness::layout::{HERE, Layout, from_port};
 use crate::harness::port::{Cable, TestQueue};
@@ -128,15 +128,13 @@ impl Node {
                 }
                 Event::Prepare => self.order(Order::Prepared),
                 Event::Copy { epoch, base } => {
-                    let states: States =
-                        self.states.iter().map(|state| state.lock().unwrap().bytes()).collect();
+                    let states: States = self.states.iter().map(|one| one.lock().unwrap().bytes()).collect();
                     let copied = states.iter().enumerate().map(|(nf, state)| match base {
                         Some(_) => difference(state, &self.copied[nf]),
                         None => state.clone(),
                     });
-                    let copied = copied.collect();
                     self.order(Order::Flipped(epoch));
-                    self.order(Order::Copied(epoch, copied));
+                    self.order(Order::Copied(epoch, copied.collect()));
                     self.copied = states;
                 }
                 Event::Stored { rests, states, .. } => {
@@ -184,18 +182,6 @@ impl Node {
             self.world.on(number as u16, witness(state.clone(), drops));
         }
     }
-}
-
-/// Returns what makes one state of another: how much of it stays, and what follows.
-fn difference(state: &[u8], base: &[u8]) -> Vec<u8> {
-    let same = state.iter().zip(base).take_while(|(byte, other)| byte == other).count();
-    [&(same as u32).to_le_bytes(), &state[same..]].concat()
-}
-
-/// Returns the state that such a difference makes of another.
-fn with(base: &[u8], difference: &[u8]) -> Vec<u8> {
-    let (same, rest) = difference.split_first_chunk().expect("it says how much stays");
-    [&base[..u32::from_le_bytes(*same) as usize], rest].concat()
 }
 
 /// The longest frame that links between nodes are said to carry.

@@ -66,3 +66,15 @@ pub fn written(frame: &[u8]) -> [u32; 2] {
     let word = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
     [word(AT as usize), word(AT as usize + 4)]
 }
+
+/// Returns what makes one state of another: how much of it stays, and what follows.
+pub fn difference(state: &[u8], base: &[u8]) -> Vec<u8> {
+    let same = state.iter().zip(base).take_while(|(byte, other)| byte == other).count();
+    [&(same as u32).to_le_bytes(), &state[same..]].concat()
+}
+
+/// Returns the state that such a difference makes of another.
+pub fn with(base: &[u8], difference: &[u8]) -> Vec<u8> {
+    let (same, rest) = difference.split_first_chunk().expect("it says how much stays");
+    [&base[..u32::from_le_bytes(*same) as usize], rest].concat()
+}
