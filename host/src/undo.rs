@@ -240,7 +240,8 @@ impl Action {
             }
             Action::EndProcess { pid, started } => end(*pid, *started),
             Action::RemoveDirectory { path } => match fs::remove_dir(path) {
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+                // Others have something in it, or have mounted it, as ip-netns(8) does with its folder.
+                Err(error) if is_of_others(path, &error) => Ok(()),
                 result => removed(path, result),
             },
             Action::RemoveTree { path } => removed(path, fs::remove_dir_all(path)),
@@ -343,6 +344,21 @@ fn reschedule(pid: i32, started: u64, policy: Policy) -> Result<(), UndoError> {
             result => Ok(result?),
         },
     }
+}
+
+/// Whether a directory cannot be removed because others use it too.
+fn is_of_others(path: &Path, error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::DirectoryNotEmpty => true,
+        io::ErrorKind::ResourceBusy => is_mounted(path),
+        _ => false,
+    }
+}
+
+/// Whether something is mounted at a path (proc_pid_mountinfo(5)).
+fn is_mounted(path: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
+    mounts.lines().filter_map(|line| line.split(' ').nth(4)).any(|mounted| Path::new(mounted) == path)
 }
 
 fn removed(path: &Path, result: io::Result<()>) -> Result<(), UndoError> {

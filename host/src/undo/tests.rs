@@ -238,3 +238,29 @@ fn files_of_a_successor_stay() {
     first.join().unwrap().unwrap();
     assert!(lock.exists() && socket.exists());
 }
+
+#[test]
+fn a_folder_that_others_have_mounted_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("netns");
+    std::fs::create_dir(&path).unwrap();
+    let mount = |program: &str, words: &[&str]| {
+        std::process::Command::new(program)
+            .args(words)
+            .arg(&path)
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    let itself = path.to_str().unwrap();
+    if !mount("mount", &["--bind", itself]) {
+        println!("a_folder_that_others_have_mounted_stays: skipped: a mount takes root");
+        return;
+    }
+    let remove = Action::RemoveDirectory { path: path.clone() };
+    let outcome = remove.perform();
+    assert!(mount("umount", &[]));
+    outcome.unwrap();
+    assert!(path.exists());
+    remove.perform().unwrap();
+    assert!(!path.exists());
+}
