@@ -84,7 +84,8 @@ impl Lab {
     fn status(&self, node: &str) -> Json {
         let (code, data, messages) =
             run(self.folder.path(), &["--json", "status", "--name", &format!("{}-{node}", self.name)]);
-        assert!(code == 0 || code == 3, "{messages}");
+        // One that is killed while it answers resets the connection.
+        assert!(code == 0 || code == 3 || messages.contains("reset by peer"), "{messages}");
         serde_json::from_str(&data).unwrap_or_default()
     }
 
