@@ -48,12 +48,11 @@ fn bad_links_delay_and_lose_nothing() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (lab, cables) = Lab::on_cables(folder.path(), "bad-links");
-    ["gate", "left", "right"].iter().for_each(|node| lab.up(node));
-    lab.protected("left", "right");
+    lab.up_all();
     let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
     let numbers = Numbers::between(&lab.hosts, &eventually);
     let is_protected = || lab.group("gate")["protected"] == true;
-    let (sent, received) = numbers.while_doing(|| {
+    let went = numbers.while_doing(|| {
         for (what, quality) in BAD {
             all(&cables, [quality; 2]);
             numbers.flow(&format!("links {what}"));
@@ -85,15 +84,6 @@ fn bad_links_delay_and_lose_nothing() {
         lab.eventually("the group is protected at the end", is_protected);
         numbers.flow("at the end");
     });
-    let first = received.iter().copied().zip(0..).find(|(number, at)| number != at);
-    assert!(
-        first.is_none() && received.len() as u64 == sent,
-        "sent {sent}, received {}, first out of place: {first:?}\n{}",
-        received.len(),
-        lab.described()
-    );
-    for node in ["gate", "left", "right"] {
-        let (code, totals, messages) = lab.told(node, &["down"]);
-        assert!(code == 0 && totals.contains("accounts hold"), "{node}: {totals} {messages}");
-    }
+    lab.assert_all_in_order(&went);
+    lab.down(&["gate", "left", "right"]);
 }

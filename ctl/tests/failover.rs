@@ -27,17 +27,6 @@ fn processes(lab: &Lab, node: &str) -> [u32; 2] {
     nfs.map(|nf| lab.nf(node, nf).unwrap().0)
 }
 
-#[track_caller]
-fn assert_all_in_order(lab: &Lab, (sent, received): (u64, Vec<u64>)) {
-    let first = received.iter().copied().zip(0..).find(|(number, at)| number != at);
-    assert!(
-        first.is_none() && received.len() as u64 == sent,
-        "sent {sent}, received {}, first out of place: {first:?}\n{}",
-        received.len(),
-        lab.described()
-    );
-}
-
 fn millis(of: &Json) -> f64 {
     of.as_u64().unwrap_or_default() as f64 / 1e6
 }
@@ -55,8 +44,7 @@ fn a_node_takes_over_with_processes_that_run() {
     }
     let folder = tempfile::tempdir().unwrap();
     let lab = Lab::new(folder.path(), "takes-over");
-    ["gate", "left", "right"].iter().for_each(|node| lab.up(node));
-    lab.protected("left", "right");
+    lab.up_all();
     let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
     let numbers = Numbers::between(&lab.hosts, &eventually);
     let told = |why: &str| {
@@ -97,7 +85,7 @@ fn a_node_takes_over_with_processes_that_run() {
         lab.kill_nf("left", "fw");
         numbers.flow("the firewall was killed");
     });
-    assert_all_in_order(&lab, went);
+    lab.assert_all_in_order(&went);
     let (mut seen, mut came) = (0, 0);
     lab.eventually("the monitor has seen each packet once", || {
         let answer: Json = serde_json::from_str(&lab.told("left", &["tell", "mon", "report"]).1).unwrap();
@@ -107,10 +95,7 @@ fn a_node_takes_over_with_processes_that_run() {
         came = lanes.iter().map(|lane| lane["arrived"].as_u64().unwrap()).sum::<u64>();
         seen == came
     });
-    for node in ["gate", "left", "right"] {
-        let (code, totals, messages) = lab.told(node, &["down"]);
-        assert!(code == 0 && totals.contains("accounts hold"), "{node}: {totals} {messages}");
-    }
+    lab.down(&["gate", "left", "right"]);
 }
 
 /// Has an interface send nothing, or send again. Returns whether the machine can.
@@ -130,8 +115,7 @@ fn a_link_between_the_nodes_that_is_cut_changes_parts_once() {
     }
     let folder = tempfile::tempdir().unwrap();
     let lab = Lab::new(folder.path(), "cut");
-    ["gate", "left", "right"].iter().for_each(|node| lab.up(node));
-    lab.protected("left", "right");
+    lab.up_all();
     let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
     let numbers = Numbers::between(&lab.hosts, &eventually);
     let both = |is_cut: bool| {
@@ -176,11 +160,8 @@ fn a_link_between_the_nodes_that_is_cut_changes_parts_once() {
         }
         numbers.flow("at the end");
     });
-    assert_all_in_order(&lab, went);
-    for node in ["gate", "left", "right"] {
-        let (code, totals, messages) = lab.told(node, &["down"]);
-        assert!(code == 0 && totals.contains("accounts hold"), "{node}: {totals} {messages}");
-    }
+    lab.assert_all_in_order(&went);
+    lab.down(&["gate", "left", "right"]);
 }
 
 /// A copy of the gate's view that was put back: the nodes' view decides, and their state is not lost.
@@ -192,8 +173,7 @@ fn a_view_that_is_older_than_the_nodes_is_noticed() {
     }
     let folder = tempfile::tempdir().unwrap();
     let lab = Lab::new(folder.path(), "stale");
-    ["gate", "left", "right"].iter().for_each(|node| lab.up(node));
-    lab.protected("left", "right");
+    lab.up_all();
     let view = folder.path().join("state/gate/edge.view.json");
     let old = std::fs::read(&view).unwrap();
     lab.json("gate", &["migrate", "edge", "--to", "right"]);
@@ -220,7 +200,7 @@ fn a_view_that_is_older_than_the_nodes_is_noticed() {
     let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
     let numbers = Numbers::between(&lab.hosts, &eventually);
     let went = numbers.while_doing(|| numbers.flow("by the view of the nodes"));
-    assert_all_in_order(&lab, went);
+    lab.assert_all_in_order(&went);
 }
 
 #[test]

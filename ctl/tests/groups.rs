@@ -19,11 +19,10 @@ fn what_is_killed_costs_no_packet_and_no_state() {
     }
     let folder = tempfile::tempdir().unwrap();
     let lab = Lab::new(folder.path(), "group");
-    ["gate", "left", "right"].iter().for_each(|node| lab.up(node));
-    lab.protected("left", "right");
+    lab.up_all();
     let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
     let numbers = Numbers::between(&lab.hosts, &eventually);
-    let (sent, received) = numbers.while_doing(|| {
+    let went = numbers.while_doing(|| {
         numbers.flow("by the left node");
         lab.kill_nf("left", "mon");
         numbers.flow("the monitor was killed");
@@ -55,13 +54,7 @@ fn what_is_killed_costs_no_packet_and_no_state() {
         lab.protected("right", "left");
         numbers.flow("at the end");
     });
-    let first = received.iter().copied().zip(0..).find(|(number, at)| number != at);
-    assert!(
-        first.is_none() && received.len() as u64 == sent,
-        "sent {sent}, received {}, first out of place: {first:?}\n{}",
-        received.len(),
-        lab.described()
-    );
+    lab.assert_all_in_order(&went);
     // What the monitor kept went through all of it: it saw each packet of both chains once.
     let clocks = |group: &Json| -> u64 {
         group["lanes"].as_array().unwrap().iter().map(|lane| lane["arrived"].as_u64().unwrap()).sum()
@@ -77,10 +70,7 @@ fn what_is_killed_costs_no_packet_and_no_state() {
         });
     }));
     assert!(seen_all.is_ok() && seen == came, "{came} packets came, and the monitor counted {seen}");
-    for node in ["gate", "right", "left"] {
-        let (code, totals, messages) = lab.told(node, &["down"]);
-        assert!(code == 0 && totals.contains("accounts hold"), "{node}: {totals} {messages}");
-    }
+    lab.down(&["gate", "right", "left"]);
 }
 
 #[test]
@@ -153,8 +143,5 @@ fn what_cannot_be_is_refused_with_the_cure() {
     assert_eq!(lab.group("gate")["active"], "left");
     fs::rename(&aside, view.parent().unwrap()).unwrap();
     lab.eventually("the view is written", || lab.group("gate")["active"] == "right");
-    for node in ["gate", "right"] {
-        let (code, totals, messages) = lab.told(node, &["down"]);
-        assert!(code == 0 && totals.contains("accounts hold"), "{node}: {totals} {messages}");
-    }
+    lab.down(&["gate", "right"]);
 }

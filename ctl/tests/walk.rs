@@ -168,12 +168,11 @@ fn any_step_of_a_node_may_fail() {
     }
     let folder = tempfile::tempdir().unwrap();
     let lab = Lab::new(folder.path(), "walk");
-    ["gate", "left", "right"].iter().for_each(|node| lab.up(node));
-    lab.protected("left", "right");
+    lab.up_all();
     let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
     let numbers = Numbers::between(&lab.hosts, &eventually);
     let walk = Walk { lab: &lab, numbers: &numbers };
-    let (sent, received) = numbers.while_doing(|| {
+    let went = numbers.while_doing(|| {
         for (step, what) in chosen(&STANDBY) {
             println!("standby: {step} {what}");
             walk.standby(step, what);
@@ -183,17 +182,8 @@ fn any_step_of_a_node_may_fail() {
             walk.active(step, what);
         }
     });
-    let first = received.iter().copied().zip(0..).find(|(number, at)| number != at);
-    assert!(
-        first.is_none() && received.len() as u64 == sent,
-        "sent {sent}, received {}, first out of place: {first:?}\n{}",
-        received.len(),
-        lab.described()
-    );
-    for node in ["gate", "left", "right"] {
-        let (code, totals, messages) = lab.told(node, &["down"]);
-        assert!(code == 0 && totals.contains("accounts hold"), "{node}: {totals} {messages}");
-    }
+    lab.assert_all_in_order(&went);
+    lab.down(&["gate", "left", "right"]);
 }
 
 /// While the gate is down nothing enters, and what it had is lost; nothing is doubled, and the group goes on.
@@ -205,8 +195,7 @@ fn any_step_of_the_gate_may_fail() {
     }
     let folder = tempfile::tempdir().unwrap();
     let lab = Lab::new(folder.path(), "walk-gate");
-    ["gate", "left", "right"].iter().for_each(|node| lab.up(node));
-    lab.protected("left", "right");
+    lab.up_all();
     let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
     for (step, what) in chosen(&GATE) {
         println!("gate: {step} {what}");
@@ -234,12 +223,8 @@ fn any_step_of_the_gate_may_fail() {
         lab.eventually("the gate answers", || lab.told("gate", &["status"]).0 == 0);
         lab.eventually(&format!("the group is protected: {at}"), || lab.group("gate")["protected"] == true);
         let numbers = Numbers::between(&lab.hosts, &eventually);
-        let (sent, received) = numbers.while_doing(|| numbers.flow(&format!("behind the gate: {at}")));
-        let first = received.iter().copied().zip(0..).find(|(number, at)| number != at);
-        assert!(first.is_none() && received.len() as u64 == sent, "{at}: {first:?}\n{}", lab.described());
+        let went = numbers.while_doing(|| numbers.flow(&format!("behind the gate: {at}")));
+        lab.assert_all_in_order(&went);
     }
-    for node in ["gate", "left", "right"] {
-        let (code, totals, messages) = lab.told(node, &["down"]);
-        assert!(code == 0 && totals.contains("accounts hold"), "{node}: {totals} {messages}");
-    }
+    lab.down(&["gate", "left", "right"]);
 }

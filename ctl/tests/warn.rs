@@ -18,27 +18,17 @@ fn a_warned_node_hands_its_group_over_and_gets_it_back() {
     }
     let folder = tempfile::tempdir().unwrap();
     let lab = Lab::new(folder.path(), "warned");
-    ["gate", "left", "right"].iter().for_each(|node| lab.up(node));
-    lab.protected("left", "right");
+    lab.up_all();
     let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
     let numbers = Numbers::between(&lab.hosts, &eventually);
-    let (sent, received) = numbers.while_doing(|| {
+    let went = numbers.while_doing(|| {
         numbers.flow("before the warning");
         by_command(&lab, &numbers);
         by_signal(&lab, &numbers);
         by_file(&lab, &numbers);
     });
-    let first = received.iter().copied().zip(0..).find(|(number, at)| number != at);
-    assert!(
-        first.is_none() && received.len() as u64 == sent,
-        "sent {sent}, received {}, first out of place: {first:?}\n{}",
-        received.len(),
-        lab.described()
-    );
-    for node in ["gate", "right", "left"] {
-        let (code, totals, messages) = lab.told(node, &["down"]);
-        assert!(code == 0 && totals.contains("accounts hold"), "{node}: {totals} {messages}");
-    }
+    lab.assert_all_in_order(&went);
+    lab.down(&["gate", "right", "left"]);
 }
 
 /// Waits until a node says something of its group.
@@ -126,8 +116,5 @@ fn a_warning_that_moves_nothing_says_why() {
     fs::write(folder.path().join("state/left/warning"), "soon").unwrap();
     lab.eventually("the file is refused", || lab.events("left").contains("is not heeded"));
     lab.json("left", &["warn", "--withdraw"]);
-    for node in ["gate", "left"] {
-        let (code, totals, messages) = lab.told(node, &["down"]);
-        assert!(code == 0 && totals.contains("accounts hold"), "{node}: {totals} {messages}");
-    }
+    lab.down(&["gate", "left"]);
 }

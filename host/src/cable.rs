@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::namespace::{Namespace, NamespaceError};
-use crate::network::NetworkError;
+use crate::network::{NetworkError, request_for};
 
 /// Device by which TAPs are made.
 const DEVICE: &str = "/dev/net/tun";
@@ -121,8 +121,7 @@ impl Drop for Cable {
 }
 
 fn lay_end(place: &Namespace, name: &str, mtu: u32) -> Result<OwnedFd, CableError> {
-    let file = place.run(|| tap(name))?;
-    let file = file.map_err(|source| CableError::Tap { name: name.to_owned(), source })?;
+    let file = place.run(|| tap(name))??;
     let mut links = place.links()?;
     links.set_mtu(name, mtu)?;
     links.set_no_own_ipv6_address(name)?;
@@ -132,20 +131,15 @@ fn lay_end(place: &Namespace, name: &str, mtu: u32) -> Result<OwnedFd, CableErro
 
 /// Makes a TAP in the calling thread's namespace, for frames as on a wire: each read takes one that the
 /// kernel sent on it, each write is one that it receives, and neither waits.
-fn tap(name: &str) -> io::Result<OwnedFd> {
-    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(DEVICE)?;
-    // SAFETY: plain numbers, for which zero is a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
+fn tap(name: &str) -> Result<OwnedFd, CableError> {
+    let mut request = request_for(name)?;
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-    // SAFETY: the request is there for as long as the call takes, and is what the call is documented to want.
+    let refused = |source| CableError::Tap { name: name.to_owned(), source };
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(DEVICE);
+    let file = file.map_err(refused)?;
+    // SAFETY: the request lives through the call, and is what the call is documented to want.
     let code = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
-    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(file.into()) }
+    if code < 0 { Err(refused(io::Error::last_os_error())) } else { Ok(file.into()) }
 }
 
 /// Frames of one direction that are on their way.

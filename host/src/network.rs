@@ -403,6 +403,17 @@ fn check_name(name: &str) -> Result<(), NetworkError> {
     }
 }
 
+/// Returns a `struct ifreq` that names an interface, with a zero behind the name.
+pub(crate) fn request_for(interface: &str) -> Result<libc::ifreq, NetworkError> {
+    check_name(interface)?;
+    // SAFETY: integers, byte arrays and pointers, for all of which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
 /// `struct ifinfomsg` for an interface, and the flags to switch on.
 fn link_header(index: u32, flags_on: u32) -> [u8; 16] {
     let mut header = [0; 16];

@@ -109,8 +109,8 @@ impl Nodes {
         let options = Options::new(self.program.clone(), Configuration::Text(text));
         let options =
             Options { node: Some(node.to_owned()), listed: false, quiet: true, costs: false, ..options };
-        let place = &self.places[NODES.iter().position(|one| *one == node).unwrap_or(0)];
-        let daemon = place.run(move || Daemon::start(options))?.with_context(|| format!("node {node}"))?;
+        let daemon =
+            self.place(node).run(move || Daemon::start(options))?.with_context(|| format!("node {node}"))?;
         self.managers.insert(node, daemon);
         Ok(())
     }
@@ -135,8 +135,7 @@ impl Nodes {
     /// # Errors
     /// There is none of this name.
     pub fn set_link(&self, node: &str, interface: &str, up: bool) -> anyhow::Result<()> {
-        let place = &self.places[NODES.iter().position(|one| *one == node).unwrap_or(0)];
-        let mut links = place.links()?;
+        let mut links = self.place(node).links()?;
         Ok(if up { links.set_up(interface) } else { links.set_down(interface) }?)
     }
 
@@ -260,8 +259,7 @@ impl Nodes {
     /// # Errors
     /// The kernel does not tell.
     pub fn sent_bytes(&self, node: &str) -> anyhow::Result<BTreeMap<String, u64>> {
-        let place = &self.places[NODES.iter().position(|one| *one == node).unwrap_or(0)];
-        let table = place.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"))??;
+        let table = self.place(node).run(|| std::fs::read_to_string("/proc/thread-self/net/dev"))??;
         Ok(table.lines().filter_map(sent_of_line).collect())
     }
 
@@ -279,6 +277,10 @@ impl Nodes {
             gate.get_or_insert(last);
         }
         Ok((gate.unwrap_or_default(), conserved))
+    }
+
+    fn place(&self, node: &str) -> &Namespace {
+        &self.places[NODES.iter().position(|one| *one == node).unwrap_or(0)]
     }
 
     fn manager(&self, node: &str) -> anyhow::Result<&Daemon> {

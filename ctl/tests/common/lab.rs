@@ -197,6 +197,33 @@ impl<'a> Lab<'a> {
         assert_eq!(code, 0, "{node}: {messages}");
     }
 
+    /// Starts all managers, and waits until `left` is active and protected.
+    pub fn up_all(&self) {
+        self.nodes.iter().for_each(|(node, _)| self.up(node));
+        self.protected("left", "right");
+    }
+
+    /// Stops managers in this order: in order, and the accounts of each hold.
+    #[track_caller]
+    pub fn down(&self, nodes: &[&str]) {
+        for node in nodes {
+            let (code, totals, messages) = self.told(node, &["down"]);
+            assert!(code == 0 && totals.contains("accounts hold"), "{node}: {totals} {messages}");
+        }
+    }
+
+    /// Numbers that arrived are all that were sent, each once, in their order.
+    #[track_caller]
+    pub fn assert_all_in_order(&self, (sent, received): &(u64, Vec<u64>)) {
+        let first = received.iter().copied().zip(0..).find(|(number, at)| number != at);
+        assert!(
+            first.is_none() && received.len() as u64 == *sent,
+            "sent {sent}, received {}, first out of place: {first:?}\n{}",
+            received.len(),
+            self.described()
+        );
+    }
+
     /// Runs a command for the manager of a node.
     pub fn told(&self, node: &str, words: &[&str]) -> (i32, String, String) {
         let name = self.manager(node);

@@ -10,7 +10,7 @@ use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::{Links, NetworkError, check_name, refused};
+use super::{Links, NetworkError, refused, request_for};
 
 /// Something an interface does with packets beyond sending and receiving them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,15 +79,10 @@ impl Links {
     }
 
     fn ethtool(&mut self, interface: &str, mut value: Value, doing: String) -> Result<u32, NetworkError> {
-        check_name(interface)?;
-        // SAFETY: `ifreq` is integers, byte arrays and pointers, for all of which zero is a value.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-            *to = from as libc::c_char;
-        }
+        let mut request = request_for(interface)?;
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
         let socket = self.socket.as_fd().as_raw_fd();
-        // SAFETY: `request` names an interface, with a terminating zero after `check_name`, and
+        // SAFETY: `request` names an interface, with a terminating zero behind it, and
         // points to an `ethtool_value`, which is what the commands of `Offload` read and write.
         // Both live through the call.
         let result = unsafe { libc::ioctl(socket, SIOCETHTOOL, &raw mut request) };

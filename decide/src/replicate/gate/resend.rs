@@ -18,8 +18,7 @@ impl Gate {
             self.setup.nodes.into_iter().for_each(|to| self.tell(to, actions));
             return;
         }
-        let unaware: Vec<NodeId> = self.unaware().collect();
-        unaware.iter().for_each(|node| self.tell(*node, actions));
+        self.unaware().for_each(|node| self.tell(node, actions));
         let has_all = self.arrived.covers(&self.stamped);
         if !has_all && self.go_back_at.is_due(now) {
             self.sent = self.arrived;
@@ -29,7 +28,7 @@ impl Gate {
         }
         if self.hands_over || self.fill == Fill::Asked {
             self.ask_for_checkpoint(now, actions);
-        } else if has_all && unaware.is_empty() {
+        } else if has_all && self.unaware().next().is_none() {
             self.resend_at = None;
         }
     }

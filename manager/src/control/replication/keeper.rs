@@ -140,7 +140,7 @@ impl Keeper {
     fn pass_on(&self, event: Event, standby: &mut Standby, copies: &mut Copies) {
         let now = self.now();
         self.handle.tell_group(match event {
-            Event::Stored { rests, states, .. } => return standby.take(rests, states),
+            Event::Stored { rests, states } => return standby.take(rests, states),
             Event::Hold => {
                 self.prepare(standby);
                 self.board.prepared.add(1);
@@ -148,9 +148,9 @@ impl Keeper {
             }
             Event::Restore(has_state) => {
                 self.prepare(standby);
-                let begins = standby.restore();
-                let nothing = || self.states.iter().map(|_| Begin::Empty).collect();
-                News::Restore(if has_state { begins } else { nothing() })
+                let stored = standby.restore();
+                let begin = |stored| if has_state { stored } else { Begin::Empty };
+                News::Restore(stored.into_iter().map(begin).collect())
             }
             Event::Gate(report) => News::Gate(now, report),
             Event::Node(report) => News::Node(now, report),

@@ -109,10 +109,9 @@ impl Standby {
         (count as u64, failures)
     }
 
-    /// Takes in what this node copied last, as what is stored. Returns a sentence for each NF of which it
-    /// cannot be.
+    /// Takes in what this node copied last, as what is stored: nothing waits. Returns a sentence for each NF
+    /// of which it cannot be.
     pub fn hold(&mut self, nfs: &[Option<OfNf>], twins: Vec<Option<Twin>>) -> Vec<String> {
-        self.waiting.clear();
         let mut failures = Vec::new();
         for ((nf, twin), stored) in nfs.iter().zip(twins).zip(&mut self.stored) {
             let (Some(nf), Some(twin)) = (nf, twin) else { continue };

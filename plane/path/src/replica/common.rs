@@ -43,8 +43,6 @@ pub enum Event {
     /// With this, state is what NFs would go on with if the node had to work now. All of them come, each
     /// rests on the one before or on none. Answered by [`GroupBoard::prepared`].
     Stored {
-        /// Its number.
-        epoch: Epoch,
         /// Whether it rests on the one before.
         rests: bool,
         /// What was copied.

@@ -127,13 +127,10 @@ impl MemberEnd {
     /// Hands on the checkpoint that is to be stored, as soon as the control loop is not too far behind with
     /// those before: until then it does not count as stored, and the active node makes no other.
     pub(super) fn hand_stored_on(&mut self, clock: Clock, ledger: &mut Ledger) {
-        let waiting = self.handed_on - self.common.board.prepared.get();
-        if waiting >= WAITING_MAX {
-            return;
-        }
-        let Some((epoch, rests, states)) = self.storing.take() else { return };
+        let has_room = self.handed_on - self.common.board.prepared.get() < WAITING_MAX;
+        let Some((epoch, rests, states)) = self.storing.take_if(|_| has_room) else { return };
         self.handed_on += 1;
-        self.common.tell(Event::Stored { epoch, rests, states });
+        self.common.tell(Event::Stored { rests, states });
         self.stored = Some(epoch);
         let mut actions = std::mem::take(&mut self.actions);
         self.choice.on(clock.instant(), Told::Stored { epoch }, &mut actions);

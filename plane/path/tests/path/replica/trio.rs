@@ -137,7 +137,7 @@ impl Node {
                     self.order(Order::Copied(epoch, copied.collect()));
                     self.copied = states;
                 }
-                Event::Stored { rests, states, .. } => {
+                Event::Stored { rests, states } => {
                     self.stored = if rests {
                         self.stored.iter().zip(&states).map(|(state, other)| with(state, other)).collect()
                     } else {
