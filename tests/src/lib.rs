@@ -1,6 +1,7 @@
 //! Conformance, end-to-end and differential tests: what they share.
 //!
 //! - [`machine`]: which cores to use, one test at a time, and what to say when something is lacking;
+//! - [`patience`]: how long a test waits;
 //! - [`programs`]: the programs under test, built when they are missing;
 //! - [`session`]: a manager in this process, from its configuration to its last audit;
 //! - [`walk`]: pages of documentation, run as they are printed;
@@ -12,6 +13,7 @@
 
 pub mod capture;
 pub mod machine;
+pub mod patience;
 pub mod programs;
 pub mod random;
 pub mod session;

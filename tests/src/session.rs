@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_api::status::{ChainStatus, NfState, NfStatus, PortStatus, Snapshot};
 use headgate_api::{Request, RequestError};
@@ -12,6 +12,7 @@ use headgate_manager::log::Log;
 use headgate_manager::record::Recorder;
 use headgate_manager::{Handle, Manager, Options};
 
+use crate::patience::Patience;
 use crate::{machine, programs};
 
 /// Longest wait of a test before it gives up. Our choice: a thousand times what it takes on a free machine,
@@ -124,14 +125,14 @@ impl Session {
     /// # Panics
     /// Panics if it is not so within [`PATIENCE`].
     pub fn wait_for(&self, what: &str, mut is_so: impl FnMut(&Snapshot) -> bool) -> Snapshot {
-        let started = Instant::now();
+        let mut patience = Patience::of(PATIENCE);
         loop {
             let snapshot = self.snapshot();
             if is_so(&snapshot) {
                 return snapshot;
             }
             assert!(
-                started.elapsed() < PATIENCE,
+                !patience.is_over(),
                 "waited {} s in vain until {what}; NFs: {:#?}; chains: {:#?}; events: {:#?}",
                 PATIENCE.as_secs(),
                 snapshot.nfs,
@@ -194,9 +195,9 @@ impl Session {
     /// Panics if it does not end within [`PATIENCE`], something is missing, or it panicked.
     pub fn end(mut self) -> Snapshot {
         let manager = self.manager.take().expect("a session ends once");
-        let started = Instant::now();
+        let mut patience = Patience::of(PATIENCE);
         while !manager.has_ended() {
-            assert!(started.elapsed() < PATIENCE, "the manager did not end: {:#?}", self.snapshot());
+            assert!(!patience.is_over(), "the manager did not end: {:#?}", self.snapshot());
             sleep(POLL_EVERY);
         }
         let last = manager.wait().expect("the control loop did not panic");

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use headgate_api::place;
 use headgate_api::status::{NfState, Snapshot};
@@ -13,6 +12,7 @@ use headgate_host::cores;
 use headgate_session::message::{self, FromNf, ToNf};
 use headgate_session::version::Versions;
 use headgate_shm::control::{ABI_VERSION, ABI_VERSION_MIN};
+use headgate_tests::patience::Patience;
 use headgate_tests::programs::Running;
 use headgate_tests::session::{PATIENCE, Session, chain, drops, nf};
 use headgate_tests::{machine, programs};
@@ -334,7 +334,7 @@ fn from_namespaces_of_its_own() {
     command.args(["sh", "-c", script, "sh"]).arg(&program).args(["run", "monitor"]);
     command.env("HEADGATE_SOCKET", socket()).env("HEADGATE_NF", "guest").stderr(Stdio::piped());
     let mut container = Running::start(command);
-    let began = Instant::now();
+    let mut patience = Patience::of(PATIENCE);
     while !runs(&session.snapshot()) {
         if container.try_wait().unwrap().is_some() {
             let (_, said) = end(container);
@@ -343,7 +343,7 @@ fn from_namespaces_of_its_own() {
             }
             panic!("it ended: {said}");
         }
-        assert!(began.elapsed() < PATIENCE, "{:#?}", session.snapshot());
+        assert!(!patience.is_over(), "{:#?}", session.snapshot());
     }
     let pid = nf(&session.snapshot(), "guest").pid.unwrap();
     let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/pid")).unwrap();

@@ -8,13 +8,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_api::attendance::{LEAVE, Text};
 use headgate_api::daemon::{Configuration, Daemon, DaemonError, Options};
 use headgate_api::status::NfState;
 use headgate_api::{Exit, Request, place};
 use headgate_decide::record::{Entry, Line, Replay};
+use headgate_tests::patience::Patience;
 use headgate_tests::programs::Running;
 use headgate_tests::session::PATIENCE;
 use headgate_tests::{machine, programs};
@@ -101,9 +102,9 @@ fn said(output: &Output) -> String {
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
+    let mut patience = Patience::of(PATIENCE);
     while !holds() {
-        assert!(started.elapsed() < PATIENCE, "not so within {} s: {what}", PATIENCE.as_secs());
+        assert!(!patience.is_over(), "not so within {} s: {what}", PATIENCE.as_secs());
         std::thread::sleep(Duration::from_millis(5));
     }
 }

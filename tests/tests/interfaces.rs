@@ -3,12 +3,13 @@
 //! root.
 
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_api::status::{NfState, Snapshot};
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces};
 use headgate_host::{Pid, Signal, container, openvswitch, process};
 use headgate_tests::machine;
+use headgate_tests::patience::Patience;
 use headgate_tests::session::{PATIENCE, Session, chain, nf};
 use rustix::process::kill_process;
 
@@ -74,10 +75,10 @@ impl Bed {
     fn talk(&self) {
         let server = socket(&self.hosts.right, 7000);
         let client = socket(&self.hosts.left, 7001);
-        let started = Instant::now();
+        let mut patience = Patience::of(PATIENCE);
         let mut buffer = [0; 2000];
         for length in [1, 100, 1400].into_iter().cycle() {
-            assert!(started.elapsed() < PATIENCE, "no answer; {:#?}", self.session.snapshot());
+            assert!(!patience.is_over(), "no answer; {:#?}", self.session.snapshot());
             // Until the neighbours are known, what is sent may be refused.
             let _ = client.send_to(&vec![7; length], "192.0.2.2:7000");
             let Ok((heard, from)) = server.recv_from(&mut buffer) else { continue };

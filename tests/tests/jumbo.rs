@@ -5,10 +5,11 @@
 
 use std::net::UdpSocket;
 use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces, Plan};
 use headgate_tests::machine;
+use headgate_tests::patience::Patience;
 use headgate_tests::programs::Running;
 use headgate_tests::session::{PATIENCE, Session, chain, port};
 
@@ -82,9 +83,9 @@ fn echo(hosts: &Namespaces, bytes: usize, patience: Duration) -> bool {
 }
 
 fn echo_in_the_end(hosts: &Namespaces, bytes: usize) {
-    let started = Instant::now();
+    let mut patience = Patience::of(PATIENCE);
     while !echo(hosts, bytes, Duration::from_secs(1)) {
-        assert!(started.elapsed() < PATIENCE, "no datagram of {bytes} bytes came back");
+        assert!(!patience.is_over(), "no datagram of {bytes} bytes came back");
     }
 }
 
@@ -94,7 +95,7 @@ fn transfer(hosts: &Namespaces, session: &Session) {
     server.args(["-s", "-1"]).stdin(Stdio::null()).stdout(Stdio::null());
     let server = Running::start(server);
     let before = port(&session.snapshot(), "right").clone();
-    let started = Instant::now();
+    let mut patience = Patience::of(PATIENCE);
     let amount = BYTES.to_string();
     let words = ["-c", SERVER, "-n", &amount, "-w", "256K", "--connect-timeout", "2000"];
     loop {
@@ -102,7 +103,7 @@ fn transfer(hosts: &Namespaces, session: &Session) {
         if output.status.success() {
             break;
         }
-        assert!(started.elapsed() < PATIENCE, "iperf3: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(!patience.is_over(), "iperf3: {}", String::from_utf8_lossy(&output.stderr));
     }
     drop(server);
     session.wait_for("the transfer is counted", |now| {

@@ -6,11 +6,12 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_api::status::Snapshot;
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces, Plan};
 use headgate_host::network::Offload;
+use headgate_tests::patience::Patience;
 use headgate_tests::session::{PATIENCE, Session, chain, nf, port};
 use headgate_tests::{machine, programs};
 
@@ -147,22 +148,22 @@ fn send_tcp(from: &Endpoint, to: &Endpoint, address: IpAddr) {
 
 /// Binds once the address may be used: one of IPv6 is first looked for among the neighbours.
 fn bind(address: IpAddr) -> TcpListener {
-    let since = Instant::now();
+    let mut patience = Patience::of(PATIENCE);
     loop {
         match TcpListener::bind((address, 0)) {
             Ok(listener) => return listener,
-            Err(error) => assert!(since.elapsed() < PATIENCE, "{address}: {error}"),
+            Err(error) => assert!(!patience.is_over(), "{address}: {error}"),
         }
         thread::sleep(Duration::from_millis(20));
     }
 }
 
 fn connect(at: SocketAddr) -> TcpStream {
-    let since = Instant::now();
+    let mut patience = Patience::of(PATIENCE);
     loop {
         match TcpStream::connect_timeout(&at, Duration::from_secs(2)) {
             Ok(stream) => return stream,
-            Err(error) => assert!(since.elapsed() < PATIENCE, "{at}: {error}"),
+            Err(error) => assert!(!patience.is_over(), "{at}: {error}"),
         }
     }
 }

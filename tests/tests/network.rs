@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces};
 use headgate_tests::capture;
 use headgate_tests::machine;
+use headgate_tests::patience::Patience;
 use headgate_tests::programs::Running;
 use headgate_tests::random::Random;
 use headgate_tests::session::{PATIENCE, Session, chain, nf, port};
@@ -92,7 +93,7 @@ fn ip(host: &Endpoint, words: &str) {
 
 /// Tries until the server is there, and returns what the program printed.
 fn until_it_works(what: &str, mut attempt: impl FnMut() -> Output) -> String {
-    let started = Instant::now();
+    let mut patience = Patience::of(PATIENCE);
     loop {
         let output = attempt();
         // iperf3 that writes JSON may say only there that it could not connect.
@@ -101,7 +102,7 @@ fn until_it_works(what: &str, mut attempt: impl FnMut() -> Output) -> String {
             return text.into_owned();
         }
         let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-        assert!(started.elapsed() < PATIENCE, "{what}: {said}");
+        assert!(!patience.is_over(), "{what}: {said}");
         sleep(Duration::from_millis(50));
     }
 }
@@ -246,9 +247,9 @@ fn tagged_frame(hosts: &Namespaces, folder: &Path) {
     let mut listen = hosts.right.namespace.command("tcpdump").expect("the namespace can be entered");
     listen.args(["-i", hosts.right.interface, "-c", "1", "-U", "-Z", "root", "-w"]).arg(&file).arg("vlan 10");
     let mut listener = serve(listen);
-    let started = Instant::now();
+    let mut patience = Patience::of(PATIENCE);
     while listener.try_wait().expect("a child can be asked").is_none() {
-        assert!(started.elapsed() < PATIENCE, "no tagged frame arrived");
+        assert!(!patience.is_over(), "no tagged frame arrived");
         let sent = run(&hosts.left, "python3", &["-c", SEND_FRAME, hosts.left.interface, &digits]);
         assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     }

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_api::status::{Event, EventCode, NfState, Snapshot};
 use headgate_api::{Request, RequestError};
+use headgate_tests::patience::Patience;
 use headgate_tests::session::PATIENCE;
 use headgate_tests::{machine, programs};
 use rustix::process::{Pid, Signal, kill_process};
@@ -59,13 +60,13 @@ impl Service {
     }
 
     fn wait_for(&self, what: &str, mut is_so: impl FnMut(&Snapshot) -> bool) -> Snapshot {
-        let began = Instant::now();
+        let mut patience = Patience::of(PATIENCE);
         loop {
             let now = self.snapshot();
             if let Some(now) = now.as_ref().filter(|now| is_so(now)) {
                 return now.clone();
             }
-            assert!(began.elapsed() < PATIENCE, "not within {} s: {what}: {now:#?}", PATIENCE.as_secs());
+            assert!(!patience.is_over(), "not within {} s: {what}: {now:#?}", PATIENCE.as_secs());
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Instant;
 
 use headgate_api::status::NfState;
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces};
+use headgate_tests::patience::Patience;
 use headgate_tests::session::{PATIENCE, Session, chain, nf};
 use headgate_tests::{machine, programs};
 use rustix::process::{Pid, Signal, kill_process};
@@ -106,9 +106,9 @@ fn answered(output: &Output) -> u32 {
 
 /// Pings until an answer comes: a fresh chain may take a moment.
 fn wait_for_answer(host: &Endpoint, address: &str) {
-    let started = Instant::now();
+    let mut patience = Patience::of(PATIENCE);
     while answered(&command(host, address, 5).output().expect("python3 runs")) == 0 {
-        assert!(started.elapsed() < PATIENCE, "{address} never answered");
+        assert!(!patience.is_over(), "{address} never answered");
     }
 }
 

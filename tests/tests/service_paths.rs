@@ -7,12 +7,13 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_api::status::{NfState, Snapshot};
 use headgate_host::namespace::Namespace;
 use headgate_host::network::{Mac, Offload, VethEnd};
 use headgate_host::openvswitch::{Datapath, OpenVSwitch, PROGRAMS};
+use headgate_tests::patience::Patience;
 use headgate_tests::programs::Running;
 use headgate_tests::session::{PATIENCE, Session, assert_conserved, chain, drops, port};
 use headgate_tests::{capture, machine};
@@ -333,10 +334,10 @@ impl Capture {
         command.args(["-U", "-Z", "root", "-i", interface, "-c", "400", "-w"]).arg(file);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let running = Running::start(command);
-        let started = Instant::now();
+        let mut patience = Patience::of(PATIENCE);
         // The file's header is there when it listens.
         while std::fs::metadata(file).map_or(0, |file| file.len()) < 24 {
-            assert!(started.elapsed() < PATIENCE, "tcpdump writes nothing");
+            assert!(!patience.is_over(), "tcpdump writes nothing");
             thread::sleep(Duration::from_millis(5));
         }
         Self(running)

@@ -4,6 +4,8 @@
 pub mod lab;
 pub mod network;
 pub mod numbers;
+#[path = "../../../tests/src/patience.rs"]
+pub mod patience;
 pub mod store;
 
 use std::fs;
@@ -12,11 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_host::programs::Program;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
+
+use self::patience::Patience;
 
 /// Longest wait for what the machine does in the background; not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -184,9 +188,9 @@ pub fn signal(pid: u32, signal: Signal) {
 
 /// Waits until something holds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
+    let mut patience = Patience::of(PATIENCE);
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "not so within {} s: {what}", PATIENCE.as_secs());
+        assert!(!patience.is_over(), "not so within {} s: {what}", PATIENCE.as_secs());
         thread::sleep(Duration::from_millis(5));
     }
 }

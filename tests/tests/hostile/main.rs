@@ -13,10 +13,10 @@ mod memory;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use headgate_api::status::Snapshot;
 use headgate_tests::machine::groups_of;
+use headgate_tests::patience::Patience;
 use headgate_tests::programs;
 use headgate_tests::session::{PATIENCE, Session, chain, nf};
 use tempfile::TempDir;
@@ -134,10 +134,10 @@ impl Field {
         assert_eq!(nf(&now, "honest").failures, 0, "the neighbour's NF failed: {now:#?}");
         assert_eq!(chain(&now, "ours").stages, ["honest"]);
         session.stop();
-        let began = Instant::now();
+        let mut patience = Patience::of(PATIENCE);
         let left = || [processes_of(&program), groups_of(std::process::id())].concat();
         while !left().is_empty() {
-            assert!(began.elapsed() < PATIENCE, "these live on: {:?}", left());
+            assert!(!patience.is_over(), "these live on: {:?}", left());
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }
