@@ -12,6 +12,7 @@
 //! Between three nodes in namespaces, which takes root (`nodes`):
 //!
 //! - `remote`: how long traffic misses a node that dies; `bfd`: a link that ends, and sessions under load;
+//! - `kills`: nodes, links, and two at once that fail at random instants, and what they left behind;
 //! - `latency`: the delay that protection adds, and `levels`, to others; `throughput`: `latch` and `chain`;
 //! - `http`: downloads while NFs and nodes die, and `web` without;
 //! - `migrate`: a group that is handed over;
@@ -29,6 +30,7 @@ mod chain;
 mod cost;
 mod graybox;
 mod http;
+mod kills;
 mod latency;
 mod local;
 mod migrate;
@@ -62,6 +64,8 @@ pub enum Experiment {
     Nfs,
     /// Time from a node's death to the first packet of the node that takes over
     Remote,
+    /// Nodes and links that fail at random instants, and whether a packet or its count shows them
+    Kills,
     /// Sessions of links under full load, and the time until packets go another way when one ends
     Bfd,
     /// Throughput of a group by the size of its latch
@@ -94,6 +98,7 @@ impl Experiment {
             Self::Graybox => "graybox",
             Self::Nfs => "nfs",
             Self::Remote => "remote",
+            Self::Kills => "kills",
             Self::Bfd => "bfd",
             Self::Latch => "latch",
             Self::Latency => "latency",
@@ -113,13 +118,14 @@ impl Experiment {
 type Measure = fn(&Bench) -> anyhow::Result<Outcome>;
 
 /// Experiments and what measures them, in the order of `all`.
-const EXPERIMENTS: [(Experiment, Measure); 14] = [
+const EXPERIMENTS: [(Experiment, Measure); 15] = [
     (Experiment::Local, local::run),
     (Experiment::Graybox, graybox::run),
     (Experiment::Nfs, nfs::run),
     (Experiment::Cpu, cost::cpu),
     (Experiment::Cost, cost::run),
     (Experiment::Remote, remote::run),
+    (Experiment::Kills, kills::run),
     (Experiment::Bfd, bfd::run),
     (Experiment::Latency, latency::run),
     (Experiment::Levels, latency::levels),
@@ -143,7 +149,8 @@ pub struct Options {
     /// Number of rounds, 1 to 1000 [default: 7, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Number of deaths of `graybox` [default: 10000, with --quick 200]
+    /// Number of deaths of `graybox`, of which `kills` takes a tenth for each kind [default: 10000, with --quick
+    /// 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     kills: Option<u32>,
 }

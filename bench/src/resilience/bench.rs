@@ -18,7 +18,7 @@ pub(crate) struct Bench {
     pub quick: bool,
     /// Number of rounds.
     pub rounds: u32,
-    /// Number of deaths of `graybox`.
+    /// Number of deaths of `graybox`; of a tenth as many of each kind of `kills`.
     pub kills: u32,
 }
 
@@ -97,4 +97,22 @@ pub(crate) fn insert_quantiles(
 pub(crate) fn progress(what: &str) {
     // Progress that nobody reads is no reason to stop.
     let _ = std::io::stderr().write_all(format!("headgate: {what}\n").as_bytes());
+}
+
+/// Numbers that are the same in each run: splitmix64.
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Returns those of a seed.
+    pub(crate) const fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Returns the next one, below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end.max(1)
+    }
 }

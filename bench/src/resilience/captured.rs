@@ -31,6 +31,8 @@ struct Left {
     sequence: u32,
     /// Cycles from the making of the first packet here to that of this one.
     cycles: u64,
+    /// Time stamp counter when it was made.
+    made: u64,
 }
 
 /// Packets that left, in the order in which they did.
@@ -46,18 +48,33 @@ impl Captured {
     /// # Errors
     /// It cannot be read, or has other packets too.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
+        Self::read_with(file, false)
+    }
+
+    /// Reads those of a capture whose writer was killed: it may end within a packet.
+    ///
+    /// # Errors
+    /// As [`Captured::read`].
+    pub fn read_of_killed(file: &Path) -> anyhow::Result<Self> {
+        Self::read_with(file, true)
+    }
+
+    fn read_with(file: &Path, may_be_cut: bool) -> anyhow::Result<Self> {
         let bytes = std::fs::read(file).context("the packets that left cannot be read")?;
         let mut packets: Vec<Left> = Vec::new();
         let mut first = None;
         for record in Records::new(&bytes)? {
-            let record = record?;
+            let record = match record {
+                Err(_) if may_be_cut => break,
+                record => record?,
+            };
             let at_ns = record.time_ns.unwrap_or_default();
             let frame = &bytes[record.bytes];
             let stamp = Stamp::find(frame, frame.len());
             let stamp = stamp.context("a frame that no generator made has left")?;
             let first = *first.get_or_insert(stamp.cycles);
             let cycles = stamp.cycles.wrapping_sub(first) & ((1 << CYCLES_BITS) - 1);
-            packets.push(Left { at_ns, sequence: stamp.sequence, cycles });
+            packets.push(Left { at_ns, sequence: stamp.sequence, cycles, made: stamp.cycles });
         }
         Ok(Self::of(packets))
     }
@@ -69,22 +86,25 @@ impl Captured {
         Self { ns_of_cycle: ends.map_or(0.0, slope), packets }
     }
 
-    /// Returns how many numbers up to the last one are missing, from 0 on.
+    /// Returns how many numbers up to the last one are missing, from 0 on: of the generator that runs, where
+    /// one before left packets that were still on their way.
     pub fn missing(&self) -> u64 {
-        let last = self.packets.iter().map(|packet| packet.sequence).max();
+        let begins = |pair: &[Left]| pair[1].sequence < pair[0].sequence && pair[1].made > pair[0].made;
+        let first = self.packets.windows(2).rposition(begins).map_or(0, |at| at + 1);
+        let packets = &self.packets[first..];
+        let last = packets.iter().map(|packet| packet.sequence).max();
         let all = last.map_or(0, |last| u64::from(last) + 1);
-        all.saturating_sub(self.packets.len() as u64 - self.doubled())
+        all.saturating_sub(packets.len() as u64 - late(packets))
     }
 
     /// Returns how many left again, or behind one that was made later.
     pub fn doubled(&self) -> u64 {
-        let mut last = None;
-        let is_late = |packet: &&Left| {
-            let is_late = last.is_some_and(|last| packet.sequence <= last);
-            last = last.max(Some(packet.sequence));
-            is_late
-        };
-        self.packets.iter().filter(is_late).count() as u64
+        late(&self.packets)
+    }
+
+    /// Returns what tells its packets from all others of this machine: when each was made, and its number.
+    pub fn made(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.packets.iter().map(|packet| (packet.made, packet.sequence))
     }
 
     /// Returns the longest time between two of them, of those that left at these times and the next.
@@ -112,6 +132,18 @@ impl Captured {
     }
 }
 
+/// Returns how many left again, or behind one that was made later.
+fn late(packets: &[Left]) -> u64 {
+    let mut last = None;
+    let is_late = |packet: &&Left| {
+        let made = Some((packet.made, packet.sequence));
+        let is_late = made <= last;
+        last = last.max(made);
+        is_late
+    };
+    packets.iter().filter(is_late).count() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,7 +154,7 @@ mod tests {
     fn with_a_pause(from: u64, to: u64) -> Vec<Left> {
         let left = |number: u64| {
             let at = if (from..to).contains(&number) { to } else { number };
-            Left { at_ns: at * MS, sequence: number as u32, cycles: number * 1000 }
+            Left { at_ns: at * MS, sequence: number as u32, cycles: number * 1000, made: number * 1000 }
         };
         (0..1000).map(left).collect()
     }
@@ -139,6 +171,19 @@ mod tests {
         let captured = Captured::of(packets);
         assert_eq!((captured.missing(), captured.doubled()), (1, 1));
         assert_eq!(Captured::of(Vec::new()).missing(), 0);
+    }
+
+    #[test]
+    fn a_generator_that_begins_anew_is_told_from_one_that_goes_back() {
+        // 200 packets of the one before were on their way; of its own the fifth is missing.
+        let mut packets = with_a_pause(0, 0).split_off(800);
+        let again =
+            with_a_pause(0, 0).into_iter().map(|packet| Left { made: packet.made + 2_000_000, ..packet });
+        packets.extend(again);
+        packets.remove(205);
+        let captured = Captured::of(packets);
+        assert_eq!((captured.missing(), captured.doubled()), (1, 0));
+        assert_eq!(captured.made().next(), Some((800_000, 800)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use headgate_api::Request;
+use headgate_api::daemon::Handle;
 use headgate_api::session::Session;
 use headgate_api::status::{ChainStatus, NfState, NfStatus, Snapshot, UNCLAIMED};
 use headgate_host::cores::Placement;
@@ -202,9 +203,8 @@ pub(crate) fn ends(now: &Snapshot) -> Ends {
 ///
 /// # Errors
 /// It does not answer, or says something else.
-pub(crate) fn counted(session: &Session, nf: &str) -> anyhow::Result<u64> {
-    let told =
-        session.handle().ask(&Request::Tell { nf: nf.to_owned(), body: "monitor report".to_owned() })?;
+pub(crate) fn counted(manager: &Handle, nf: &str, message: &str) -> anyhow::Result<u64> {
+    let told = manager.ask(&Request::Tell { nf: nf.to_owned(), body: message.to_owned() })?;
     let answer = told["answers"][0]["answered"].as_str().with_context(|| format!("{nf} answers {told}"))?;
     let report: Json = serde_json::from_str(answer.trim_start_matches(|c| c != '{'))?;
     report["packets"].as_u64().with_context(|| format!("{nf} reports {report}"))

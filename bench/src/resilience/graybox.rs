@@ -15,7 +15,7 @@ use headgate_api::status::Snapshot;
 use headgate_wire::pcap::Records;
 use rustix::process::Signal;
 
-use super::bench::{Bench, NOT_RECORDED, Outcome, progress, row};
+use super::bench::{Bench, NOT_RECORDED, Outcome, Random, progress, row};
 use super::chain::{
     Bed, Death, Ends, Sink, are_ready, counted, ends, judged, kill, run_dry, takeovers, wait_for,
 };
@@ -77,7 +77,7 @@ impl Found {
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
     let cells = (LENGTHS.len() * LOADS.len()) as u32;
     let (mut all, mut conserved, mut takeovers_ns) = (Found::default(), true, Vec::new());
-    let mut random = Random(bench.kills.into());
+    let mut random = Random::of(bench.kills.into());
     for nfs in LENGTHS {
         let capacity = capacity(bench, nfs)?;
         for load in LOADS {
@@ -206,7 +206,7 @@ fn judge_counts(session: &Session, now: &Snapshot) -> anyhow::Result<Found> {
     let passed = chain.left + not_recorded;
     let (mut before, mut all) = (chain.entered, Vec::new());
     for nf in &now.nfs {
-        let counted = counted(session, &nf.nf)?;
+        let counted = counted(&session.handle(), &nf.nf, "monitor report")?;
         all.push(counted);
         let is_last = std::ptr::eq(nf, now.nfs.last().unwrap_or(nf));
         let is_possible = counted <= before && counted >= passed && (!is_last || counted == passed);
@@ -239,16 +239,4 @@ fn judge_frames(file: &Path, nfs: usize, left: u64, found: &mut Found) -> anyhow
     }
     found.lost += left.saturating_sub(count);
     Ok(())
-}
-
-/// Numbers that are the same in each run: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end.max(1)
-    }
 }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context as _, bail};
 use headgate_api::Request;
 use headgate_api::attendance::Text;
-use headgate_api::daemon::{Configuration, Daemon, Options};
+use headgate_api::daemon::{Configuration, Daemon, Handle, Options};
 use headgate_api::status::{FailoverStatus, GroupStatus, NfState, PortStatus, Snapshot};
 use headgate_host::cable::Cable;
 use headgate_host::namespace::{Namespace, Namespaces};
@@ -120,14 +120,25 @@ impl Nodes {
     /// # Errors
     /// It does not run.
     pub fn kill(&mut self, node: &'static str) -> anyhow::Result<Moment> {
-        let killer = self.manager(node)?.killer();
-        let gate_began = self.began("gate")?;
-        let at = Instant::now();
-        let moment = moment(at, gate_began)?;
-        killer.kill()?;
-        // It cannot end in order any more; this waits for its process.
-        drop(self.managers.remove(node));
+        let moment = self.now()?;
+        self.kill_at_once(&[node])?;
         Ok(moment)
+    }
+
+    /// Kills the managers of some nodes with SIGKILL, as close to one another as can be.
+    ///
+    /// # Errors
+    /// One does not run.
+    pub fn kill_at_once(&mut self, nodes: &[&'static str]) -> anyhow::Result<()> {
+        let killers = nodes.iter().map(|node| Ok(self.manager(node)?.killer()));
+        for killer in killers.collect::<anyhow::Result<Vec<_>>>()? {
+            killer.kill()?;
+        }
+        for node in nodes {
+            // It cannot end in order any more; this waits for its process.
+            drop(self.managers.remove(node));
+        }
+        Ok(())
     }
 
     /// Lets a node's interface of a link carry frames, or not.
@@ -238,7 +249,15 @@ impl Nodes {
     /// # Errors
     /// It refuses.
     pub fn ask(&self, request: &Request) -> anyhow::Result<Json> {
-        Ok(self.manager("gate")?.handle().ask(request)?)
+        Ok(self.handle("gate")?.ask(request)?)
+    }
+
+    /// Returns a way to ask the manager of a node.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn handle(&self, node: &str) -> anyhow::Result<Handle> {
+        Ok(self.manager(node)?.handle())
     }
 
     /// Returns the two hosts.
@@ -271,12 +290,21 @@ impl Nodes {
     pub fn stop(&mut self) -> anyhow::Result<(Snapshot, bool)> {
         let (mut gate, mut conserved) = (None, true);
         for node in NODES {
-            let Some(daemon) = self.managers.remove(node) else { continue };
-            let last = daemon.stop().with_context(|| format!("node {node}"))?.last;
+            let Some(last) = self.stop_one(node)? else { continue };
             conserved &= last.conserved != Some(false);
             gate.get_or_insert(last);
         }
         Ok((gate.unwrap_or_default(), conserved))
+    }
+
+    /// Stops a node in order, if it runs. Returns its last snapshot.
+    ///
+    /// # Errors
+    /// It did not end in order.
+    pub fn stop_one(&mut self, node: &str) -> anyhow::Result<Option<Snapshot>> {
+        let daemon = self.managers.remove(node);
+        let stopped = daemon.map(|daemon| daemon.stop().with_context(|| format!("node {node}")));
+        Ok(stopped.transpose()?.map(|stopped| stopped.last))
     }
 
     fn place(&self, node: &str) -> &Namespace {

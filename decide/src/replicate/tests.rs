@@ -339,3 +339,34 @@ fn a_standby_that_was_not_heard_in_a_view_is_told_it_again() {
     told(&mut gate, hello(RIGHT, 1));
     assert_eq!(told_again(&mut gate, times[2]), []);
 }
+
+/// Both nodes have died. What comes while the new life is written is of that life: the node that begins
+/// behind what was lost would wait for it for ever.
+#[test]
+fn packets_that_come_while_a_new_life_is_written_are_in_its_log() {
+    let (mut gate, mut actions) = (small_gate(), Vec::new());
+    for event in [hello(LEFT, 0), hello(RIGHT, 0), hello(LEFT, 1), durable(1)] {
+        told(&mut gate, event);
+    }
+    for node in [LEFT.node, RIGHT.node] {
+        told(&mut gate, gate::Event::Reachable { node, up: false });
+    }
+    assert_eq!(gate.stamp(Instant(0), Lane(0)), gate::Stamp::Logged(Clock(1)));
+    // The right one had taken over.
+    let again = Incarnation { boot: Boot(2), ..RIGHT };
+    gate.on(Instant(0), gate::Event::Reachable { node: again.node, up: true }, &mut actions);
+    gate.on(Instant(0), hello(again, 0), &mut actions);
+    gate.poll(Instant(0), &(), &mut actions);
+    let written = actions.iter().find_map(|action| match action {
+        gate::Action::Write(next) if next.begun == next.view => Some(*next),
+        _ => None,
+    });
+    let written = written.expect("state begins anew");
+    assert_eq!(gate.stamp(Instant(0), Lane(0)), gate::Stamp::Logged(Clock(2)));
+    gate.on(Instant(0), gate::Event::Written { view: written.view }, &mut actions);
+    assert_eq!((written.log_begins_after.of(Lane(0)), gate.trimmed().of(Lane(0))), (Clock(1), Clock(1)));
+    let arrived = Some(written.log_begins_after);
+    let hello = Message::Hello { me: again, arrived, echoed: View(0) };
+    gate.on(Instant(0), received(again, written.view.0, hello), &mut actions);
+    assert_eq!(gate.send_next(Lane(0)), Some(Clock(2)));
+}

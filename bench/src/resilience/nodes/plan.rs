@@ -59,6 +59,8 @@ pub(crate) struct Plan {
     pub checkpoint_every: &'static str,
     /// Time that is added to each frame's way between `left` and `right`.
     pub delay: Duration,
+    /// Time since its manager started at which the gate's generator begins.
+    pub begin: Duration,
     /// Packets per second of a chain of the gate's own, which is of no group, from a generator through an NF
     /// into a port `plain-end` that measures their delay; 0: there is none.
     pub plain_rate: u32,
@@ -78,6 +80,7 @@ impl Plan {
             has_spares: false,
             checkpoint_every: "20ms",
             delay: Duration::ZERO,
+            begin: BEGIN,
             plain_rate: 0,
             traffic,
         }
@@ -114,7 +117,7 @@ impl Plan {
     }
 
     fn plain(&self, text: &mut String) {
-        let (core, from) = (self.placement.nfs, generator(self.plain_rate, 32));
+        let (core, from) = (self.placement.nfs, self.generator(self.plain_rate, 32));
         let _ = write!(
             text,
             "\n[[port]]\nname = \"plain\"\nnode = \"gate\"\n{from}\n\n[[port]]\nname = \"plain-end\"\n\
@@ -126,13 +129,22 @@ impl Plan {
 
     fn ports(&self, folder: &Path) -> [String; 2] {
         match self.traffic {
-            Traffic::Measured { rate } => [generator(rate, 32), "kind = \"null\"".to_owned()],
+            Traffic::Measured { rate } => [self.generator(rate, 32), "kind = \"null\"".to_owned()],
             Traffic::Captured { rate, flows } => {
                 let file = folder.join(CAPTURE);
-                [generator(rate, flows), format!("kind = \"pcap\"\nwrite = {file:?}")]
+                [self.generator(rate, flows), format!("kind = \"pcap\"\nwrite = {file:?}")]
             }
             Traffic::Hosts => ["left", "right"].map(|side| format!("interface = \"hg-{side}\"")),
         }
+    }
+
+    /// Returns the keys of a generator of so many packets per second and flows.
+    fn generator(&self, rate: u32, flows: u32) -> String {
+        let begin = self.begin.as_millis();
+        format!(
+            "kind = \"generator\"\nsize = 64\nflows = {flows}\nrate = 1\n\
+             steps = [{{ at = \"{begin}ms\", rate = {rate} }}]"
+        )
     }
 
     fn nf(&self, number: usize, text: &mut String) {
@@ -166,15 +178,6 @@ impl Plan {
              [[rule]]\nin = \"{from}\"\nchain = \"{name}\"\n"
         );
     }
-}
-
-/// Returns the keys of a generator of so many packets per second and flows, from [`BEGIN`] on.
-fn generator(rate: u32, flows: u32) -> String {
-    let begin = BEGIN.as_secs();
-    format!(
-        "kind = \"generator\"\nsize = 64\nflows = {flows}\nrate = 1\n\
-         steps = [{{ at = \"{begin}s\", rate = {rate} }}]"
-    )
 }
 
 #[cfg(test)]

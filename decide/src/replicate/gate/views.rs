@@ -84,7 +84,8 @@ impl Gate {
         let Some((next, _)) = self.next.take_if(|(next, _)| next.view == view) else { return };
         let is_new_life = self.told.is_some_and(|told| told.begun != next.begun) && next.begun == next.view;
         if is_new_life {
-            let up_to = self.stamped;
+            // Packets that came while it was written are behind that, and are of the new life.
+            let up_to = next.log_begins_after;
             self.trim(up_to, actions);
             actions.push(Action::Report(Report::StateLost { up_to }));
         }
