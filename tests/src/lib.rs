@@ -6,12 +6,14 @@
 //! - [`session`]: a manager in this process, from its configuration to its last audit;
 //! - [`walk`]: pages of documentation, run as they are printed;
 //! - [`random`]: seeded choices;
+//! - [`frr`]: daemons of FRR in a namespace;
 //! - [`capture`]: pcap and pcapng files, read and written.
 //!
 //! The tests are in `tests/`, one file for each promise. `hostile/` is a C program that breaks every
 //! rule there is on purpose, written against the memory layout alone.
 
 pub mod capture;
+pub mod frr;
 pub mod machine;
 pub mod patience;
 pub mod programs;

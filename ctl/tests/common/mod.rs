@@ -1,6 +1,8 @@
 //! Helpers for the tests of the command: they run it, and check that nothing of it is left.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+#[path = "../../../tests/src/frr.rs"]
+pub mod frr;
 pub mod lab;
 pub mod network;
 pub mod numbers;
