@@ -3,12 +3,14 @@
 //! - `scale-out`: how soon another node serves when one is used too much, and what that loses;
 //! - `failures`: how soon flows go on when a node that serves dies, how soon there is another orchestrator,
 //!   and what the store's absence costs packets.
+//! - `single`: one machine beside four nodes, by the bytes that leave.
 //!
-//! `headgate lab` runs three nodes and an etcd: packets come from a generator at `a`, are worked on at `b`,
+//! For the first two `headgate lab` runs three nodes and an etcd: packets come from a generator at `a`, are worked on at `b`,
 //! `c` or both, and end at `a`. All managers share one core, all NFs another, so rates are low; times are
 //! what is asked for. What is seen, `a` says, every millisecond.
 
 mod lab;
+mod single;
 
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -29,7 +31,7 @@ use crate::statistics::{Round, Rounds, quantile};
 use lab::{Lab, Load, Plan};
 
 /// Names of the experiments.
-pub const NAMES: [&str; 2] = ["scale-out", "failures"];
+pub const NAMES: [&str; 3] = ["scale-out", "failures", "single"];
 
 /// Time between two choices of nodes, which the aim is in.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -47,7 +49,8 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Options of `bench cluster`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Name of the experiment: another node under load, or nodes, orchestrator and store that fail
+    /// Name of the experiment: another node under load; nodes, orchestrator and store that fail; one machine
+    /// beside four nodes
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
     /// Number of rounds, 1 to 1000 [default: 7]
@@ -64,6 +67,9 @@ impl Options {
 
 /// A value of an experiment: its name, unit, and what it is.
 type Value = (&'static str, &'static str, &'static str);
+
+/// What measures an experiment.
+type Measure = fn(Placement, &mut Round) -> anyhow::Result<()>;
 
 const SCALE_OUT: [Value; 5] = [
     (
@@ -114,18 +120,17 @@ pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
     let environment = out.machine();
     let mut notes = busy(&environment);
     let mut rounds = Rounds::default();
-    let is_scale_out = options.experiment == "scale-out";
+    let (values, measure): (&[Value], Measure) = match options.experiment() {
+        "scale-out" => (&SCALE_OUT, scale_out),
+        "failures" => (&FAILURES, failures),
+        _ => (&single::VALUES, single::run),
+    };
     each_round(pace, &mut notes, |_| {
         let mut round = Round::new();
-        if is_scale_out {
-            scale_out(placement, &mut round)?;
-        } else {
-            failures(placement, &mut round)?;
-        }
+        measure(placement, &mut round)?;
         rounds.push(round);
         Ok(())
     })?;
-    let values = if is_scale_out { SCALE_OUT.as_slice() } else { FAILURES.as_slice() };
     out.tell(&report(options.experiment(), &rounds, values, environment, notes))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -142,7 +147,7 @@ fn report(
     };
     Report {
         bench: format!("cluster {experiment}").into(),
-        heading: "three nodes and an etcd in a lab; all managers on one core, all NFs on another".to_owned(),
+        heading: "nodes in a lab; all managers on one core, all NFs on another".to_owned(),
         settings: json!({ "rounds": rounds.len(), "period_s": PERIOD.as_secs_f64(), "deaths": DEATHS }),
         environment,
         sections: vec![Section { title: "cluster", note: "", rows: values.iter().filter_map(row).collect() }],

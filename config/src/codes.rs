@@ -82,7 +82,7 @@ codes! {
     Error HugepagesShort "hugepages-short" "Huge pages are required and too few are free.";
     Error TooMany "too-many" "There are more of something than the packet path can count.";
     Error UndefinedNode "undefined-node" "A node is named that the file does not define.";
-    Error NodeUnsaid "node-unsaid" "The file has nodes, and it is not said which one something is at, or whose part is asked for.";
+    Error NodeUnsaid "node-unsaid" "The file has nodes, and it is not said which one something is at.";
     Error NodeParts "node-parts" "The nodes that a chain, a link or a group names do not fit together.";
     Error GroupSplit "group-split" "An NF is visited by chains that are not all in one group.";
     Error NotProtected "not-protected" "A group has a chain or an NF that it cannot keep through a failure.";
@@ -90,6 +90,7 @@ codes! {
     Error LinkAddresses "link-addresses" "The addresses of a link do not fit together, or are those of another link.";
     Error LogShort "log-short" "The log of a group is shorter than what it has to hold.";
     Error NotModelled "not-modelled" "The simulator does not model this.";
+    Warning OneMachine "one-machine" "The file is for several nodes, and all of it runs on this machine.";
     Warning RuleCovered "rule-covered" "An earlier rule takes every packet of this one.";
     Warning ChainUnused "chain-unused" "No rule leads to this chain.";
     Warning NfUnused "nf-unused" "No chain visits this NF.";

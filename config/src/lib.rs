@@ -79,7 +79,7 @@ pub struct Loaded {
 }
 
 /// Reads and checks the file at `path`, and that the files it names are there: of a file for several nodes,
-/// the part of `node`.
+/// the part of `node`, or with none all of it for this machine.
 ///
 /// # Errors
 /// All mistakes of the file, with the warnings among them.
@@ -226,8 +226,9 @@ fn check(
             let machine = Machine::modelled(resolve::cores_of_model(&document));
             Resolver::new(known, &machine, folder, &mut report).resolve(&document);
         } else {
-            if let Some(node) = node {
-                resolver.keep_part(&mut document, &topology, node);
+            match node {
+                Some(node) => resolver.keep_part(&mut document, &topology, node),
+                None => resolver.keep_whole(&mut document, &topology),
             }
             found = resolver.resolve(&document).map(|(config, _)| config);
             if let Some((config, node)) = found.as_mut().zip(node) {

@@ -32,7 +32,7 @@ pub use ids::{ChainId, DomainId, NfId, PortId};
 pub use long::LongFrames;
 pub use memory::{Flows, Memory};
 pub use nodes::{
-    Across, Bfd, Group, Network, Node, NodeLink, NodeRange, Role, StageAt, Steering, Store, Tunnel,
+    Across, Bfd, Group, LabLink, Network, Node, NodeLink, NodeRange, Role, StageAt, Steering, Store, Tunnel,
 };
 pub(crate) use service::SERVICE_BYTES;
 pub use service::{Service, ServiceAddress};

@@ -43,6 +43,9 @@ pub struct Field<T> {
 }
 
 impl<T> Field<T> {
+    /// A key that is not there.
+    pub const ABSENT: Self = Self { key: None, found: None };
+
     /// The value, when there is one.
     pub fn value(&self) -> Option<&T> {
         self.found.as_ref().map(|at| &at.value)

@@ -104,16 +104,24 @@ impl Plan {
 /// A lab, until dropped.
 pub(super) struct Lab {
     process: Child,
-    store: Pid,
+    /// Of a file that names one.
+    store: Option<Pid>,
     _folder: TempDir,
 }
 
 impl Lab {
     /// Starts one, and waits until its nodes are ready.
     pub fn start(plan: &Plan) -> anyhow::Result<Self> {
+        let lab = Self::of(&plan.to_toml(Clock::calibrate().cycles_per_second()))?;
+        lab.store.context("the lab has a store")?;
+        Ok(lab)
+    }
+
+    /// Starts one by a file, and waits until its nodes are ready.
+    pub fn of(text: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir().context("no folder for the configuration")?;
         let file = folder.path().join("cluster.toml");
-        std::fs::write(&file, plan.to_toml(Clock::calibrate().cycles_per_second()))?;
+        std::fs::write(&file, text)?;
         let mut process = Command::new(Program::Command.find()?)
             .args(["--json", "lab"])
             .arg(&file)
@@ -126,12 +134,12 @@ impl Lab {
         let told: Option<Json> = told.and_then(|line| serde_json::from_str(&line).ok());
         let store = told.as_ref().and_then(|told| told["store"][0]["pid"].as_i64());
         let store = store.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        let Some(store) = store else {
+        if told.is_none() {
             end(&mut process);
             anyhow::bail!(
                 "`headgate lab` ended at its start: run it by hand, on docs/guide/examples/elastic.toml"
             );
-        };
+        }
         Ok(Self { process, store, _folder: folder })
     }
 
@@ -181,6 +189,20 @@ impl Lab {
         Ok((left()? - before) as f64 / began.elapsed().as_secs_f64())
     }
 
+    /// Waits until a port of a node has sent so many packets, or has sent none for a while.
+    pub fn until_sent(&self, node: &str, port: &str, packets: u64) -> anyhow::Result<()> {
+        let (mut sent, mut since) = (0, Instant::now());
+        while sent < packets && since.elapsed() < PATIENCE {
+            let now = self.snapshot(node)?;
+            let now = now.ports.iter().filter(|one| one.name == port).map(|one| one.sent).sum();
+            if now > sent {
+                (sent, since) = (now, Instant::now());
+            }
+            sleep(SAMPLE_EVERY);
+        }
+        Ok(())
+    }
+
     fn snapshot(&self, node: &str) -> anyhow::Result<Snapshot> {
         Ok(headgate_api::call(&format!("bench-{node}"), &Request::Snapshot { audit: false })?)
     }
@@ -193,7 +215,7 @@ impl Lab {
 
     /// Signals the store.
     pub fn signal_store(&self, signal: Signal) -> anyhow::Result<()> {
-        Ok(kill_process(self.store, signal)?)
+        Ok(kill_process(self.store.context("the lab has a store")?, signal)?)
     }
 
     /// Returns the packets that were dropped at any node, that a port missed, or that it could not send.

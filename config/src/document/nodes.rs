@@ -1,6 +1,7 @@
 //! Tables of configurations for several nodes: nodes, links between them, and groups of chains that nodes
 //! keep for each other.
 
+use super::LinkDelay;
 use crate::limits::CORE_MAX;
 use crate::read::{EMPTY, Field, Keys, Many, Object, Read, key_of, tables};
 use crate::report::{Report, Span};
@@ -29,6 +30,8 @@ impl Read for Instances {
 
 /// A core of the machine.
 type Core = Whole<0, CORE_MAX>;
+/// Bits per second. Our choice: below, no frame arrives; above, no machine makes it.
+pub type LabRate = Whole<1_000, 10_000_000_000>;
 /// 1 ms to 10 s. Our choice: below, no scheduler of a machine that does anything else keeps the pace; above,
 /// the kernel's own signs are sooner.
 pub type BfdInterval = Period<1_000_000, 10_000_000_000>;
@@ -114,6 +117,17 @@ tables! {
         /// How the two notice that the other, or the link, is gone (BFD, RFC 5880 and 5881; 5883 over
         /// VXLAN-GPE).
         defaulted bfd: BfdTable = EMPTY;
+        /// What `headgate lab` has the link be like; a real one is as it is.
+        defaulted lab: LabTable = EMPTY;
+    }
+
+    /// Quality of a link that `headgate lab` makes.
+    pub struct LabTable at "lab" {
+        /// Bits per second each way, 1000 to 10G. Frames wait for their turn, 50 ms at most, and more are
+        /// lost. Default: what the machine carries.
+        optional rate: LabRate;
+        /// Time that a frame takes, up to 10 s. Default: none.
+        optional delay: LinkDelay;
     }
 
     /// Bidirectional Forwarding Detection on a link.

@@ -195,6 +195,26 @@ pub struct NodeLink {
     /// MTU that both interfaces are to have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
+    /// What `headgate lab` has it be like.
+    #[serde(skip_serializing_if = "LabLink::is_plain")]
+    pub lab: LabLink,
+}
+
+/// Quality of a link in a lab.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct LabLink {
+    /// Bits per second each way, where it is not what the machine carries.
+    pub rate: Option<u64>,
+    /// Time that a frame takes, in nanoseconds.
+    pub delay_ns: u64,
+}
+
+impl LabLink {
+    /// Returns whether it is whatever the machine makes it.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The ends of a link over a routed network.

@@ -9,6 +9,7 @@ mod links;
 pub mod part;
 mod sharing;
 pub mod topology;
+mod whole;
 
 use super::super::codes::Code;
 use super::super::document::Document;
@@ -21,21 +22,9 @@ use super::{Defined, Resolver, is_whole, items};
 use topology::{GroupPlan, Home, Topology};
 
 impl Resolver<'_> {
-    /// Returns the node whose part of the file is asked for. Reports one that is not there, and none where
-    /// the file has nodes.
+    /// Returns the node whose part of the file is asked for. Reports one that is not there.
     pub fn select<'n>(&mut self, topology: &Topology, node: Option<&'n str>) -> Option<&'n str> {
-        let Some(node) = node else {
-            if let Some(first) = topology.nodes.first() {
-                let names = topology.nodes.join("`, `");
-                self.report
-                    .add_about_file(
-                        Code::NodeUnsaid,
-                        format!("the file is for the nodes `{names}`: whose part?"),
-                    )
-                    .help(format!("say which node this is, like `--node {first}`"));
-            }
-            return None;
-        };
+        let node = node?;
         if !topology.nodes.iter().any(|one| one == node) {
             let defined = topology.nodes.iter().map(String::as_str);
             let help = match topology.nodes.is_empty() {

@@ -176,11 +176,16 @@ fn numbers_of_chains_are_what_they_are() {
 }
 
 #[test]
-fn it_must_be_said_whose_part() {
-    for (node, says) in [(None, "whose part?"), (Some("lefft"), "did you mean `left`")] {
-        let refused = part(&text(), node).unwrap_err().to_string();
-        assert!(refused.contains(says), "{refused}");
-    }
+fn it_is_said_whose_part_or_all_of_it_is_of_this_machine() {
+    let refused = part(&text(), Some("lefft")).unwrap_err().to_string();
+    assert!(refused.contains("did you mean `left`"), "{refused}");
+    let whole = parse_part("nodes.toml", &text(), &catalog(), &machine(), None).unwrap();
+    let warned = whole.warnings.to_string();
+    assert!(warned.contains("all of it runs on this machine"), "{warned}");
+    assert!(warned.contains("protects nothing on one machine"), "{warned}");
+    let config = whole.config;
+    assert!(config.node.is_none() && !config.chains.is_empty());
+    assert!(config.ports.iter().all(|port| !matches!(port.backend, Backend::Elsewhere { .. })));
     let refused = part("[[port]]\nname = 'p'\nkind = 'null'\n", Some("left")).unwrap_err().to_string();
     assert!(refused.contains("for one machine"), "{refused}");
     assert!(parse_parts("one.toml", "[[port]]\nname = 'p'\nkind = 'null'\n", &catalog()).unwrap().is_empty());

@@ -5,7 +5,7 @@ use headgate_host::namespace::{Namespace, NamespaceError};
 use headgate_host::network::{Mac, VethEnd};
 
 use super::*;
-use crate::config::model::{Bfd, Network as Nodes, Steering};
+use crate::config::model::{Bfd, LabLink, Network as Nodes, Steering};
 use crate::config::{Carrier, Digest};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -50,6 +50,7 @@ fn start(nodes: &[Namespace; 3], place: usize) -> Beats {
         prefix_bits: 24,
         bfd: Bfd { interval_ns: 50_000_000, multiplier: 5 },
         mtu: None,
+        lab: LabLink::default(),
     };
     let links = [vec![link(0, 0)], vec![link(0, 1), link(1, 0)], vec![link(1, 1)]];
     let node = Node {

@@ -5,7 +5,7 @@ use headgate_host::namespace::{Namespace, NamespaceError};
 use headgate_host::network::{Mac, VethEnd};
 
 use super::*;
-use crate::config::model::{Bfd, Network, NodeLink};
+use crate::config::model::{Bfd, LabLink, Network, NodeLink};
 use crate::config::{Carrier, Digest};
 
 /// Longest wait for what has to come; not a measurement.
@@ -56,6 +56,7 @@ impl Bed {
             prefix_bits: 24,
             bfd: Bfd { interval_ns: 50_000_000, multiplier: 5 },
             mtu: None,
+            lab: LabLink::default(),
         };
         let node = Node {
             steering: None,
@@ -202,6 +203,7 @@ fn an_address_that_is_not_there_is_said_with_its_cure() {
         peer_address: address(7, 1),
         prefix_bits: 24,
         mtu: None,
+        lab: LabLink::default(),
         bfd: Bfd { interval_ns: 50_000_000, multiplier: 5 },
     };
     let opened =

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::super::super::codes::Code;
 use super::super::super::document::{Document, LinkTable, PortKeys};
-use super::super::super::model::Bfd;
+use super::super::super::model::{Bfd, LabLink};
 use super::super::super::read::{At, Field, Many};
 use super::super::super::report::Span;
 use super::super::super::values::{Carrier, InterfaceAddress};
@@ -37,6 +37,11 @@ impl Resolver<'_> {
         let bfd = table.bfd.value()?;
         let bfd = Bfd { interval_ns: bfd.interval.value()?.0, multiplier: bfd.multiplier.value()?.0 as u8 };
         let mtu = table.mtu.value().map(|mtu| mtu.0 as u32);
+        let lab = table.lab.value()?;
+        let lab = LabLink {
+            rate: lab.rate.value().map(|rate| rate.0),
+            delay_ns: lab.delay.value().map_or(0, |delay| delay.0),
+        };
         (defined == [true; 2]).then_some(LinkEnds {
             nodes: [first, second].map(|name| name.value.0.clone()),
             interfaces: interfaces?.map(|name| name.value.0.clone()),
@@ -44,6 +49,7 @@ impl Resolver<'_> {
             carrier,
             bfd,
             mtu,
+            lab,
         })
     }
 

@@ -39,7 +39,7 @@ impl Resolver<'_> {
             Some(home) if home == node => true,
             Some(home) if gates.contains(home) => {
                 table.kind = Some(PortKeys::Elsewhere(home.to_owned()));
-                (table.common.faults, table.common.nsh) = (absent(), absent());
+                (table.common.faults, table.common.nsh) = (Field::ABSENT, Field::ABSENT);
                 true
             }
             other => other.is_none(),
@@ -237,11 +237,6 @@ const fn none_at<T>(span: Span) -> Field<Many<T>> {
     Field { key: None, found: Some(At { value: Many { items: Vec::new(), complete: true }, span }) }
 }
 
-/// A key that is not there.
-const fn absent<T>() -> Field<T> {
-    Field { key: None, found: None }
-}
-
 /// Keeps the tables that `is_kept` says, by place.
 fn retain<T>(list: &mut Field<Many<T>>, mut is_kept: impl FnMut(usize, &mut T) -> bool) {
     let Some(many) = &mut list.found else { return };
@@ -276,6 +271,7 @@ fn links_of(topology: &Topology, node: &str) -> Vec<NodeLink> {
             prefix_bits: link.addresses[own].length,
             bfd: link.bfd,
             mtu: link.mtu,
+            lab: link.lab,
         })
     });
     ends.collect()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::super::model::{Bfd, Network, Role, Steering};
+use super::super::super::model::{Bfd, LabLink, Network, Role, Steering};
 use super::super::super::values::{Carrier, InterfaceAddress};
 
 /// Nodes, links and groups of a file, and where everything is.
@@ -75,6 +75,8 @@ pub struct LinkEnds {
     pub bfd: Bfd,
     /// MTU that both interfaces are to have.
     pub mtu: Option<u32>,
+    /// What `headgate lab` has it be like.
+    pub lab: LabLink,
 }
 
 /// A group.

@@ -5,10 +5,12 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use headgate_api::place;
 use headgate_config::Config;
-use headgate_config::model::{Backend, Node, NodeLink};
+use headgate_config::model::{Backend, LabLink, Node, NodeLink};
+use headgate_host::cable::{Cable, Quality};
 use headgate_host::lock::Lock;
 use headgate_host::namespace::{ETHERNET_MTU, INSIDE, Namespace, named};
 use headgate_host::network::{Mac, VethEnd};
@@ -87,6 +89,8 @@ pub struct Bed {
     store: Option<Store>,
     /// Between the ends of links over routed networks.
     router: Option<Namespace>,
+    /// Links with a rate or a delay.
+    cables: Vec<Cable>,
     _lock: Lock,
 }
 
@@ -114,13 +118,20 @@ impl Bed {
             let namespace = registry.make(&format!("{name}-{}", node.name))?;
             nodes.push((NodePlace::of(name, config, node), namespace));
         }
-        let mut bed =
-            Self { nodes, hosts: Vec::new(), store: None, router: None, _lock: registry.take_lock()? };
+        let mut bed = Self {
+            nodes,
+            hosts: Vec::new(),
+            store: None,
+            router: None,
+            cables: Vec::new(),
+            _lock: registry.take_lock()?,
+        };
         if configs.iter().any(|(_, node)| node.links.iter().any(NodeLink::is_routed)) {
             bed.router = Some(route::make(registry.make(&format!("{name}-{ROUTER}"))?)?);
         }
         for (_, node) in &configs {
-            bed.lay_links(node, &configs)?;
+            let cables = bed.lay_links(node, &configs)?;
+            bed.cables.extend(cables);
         }
         for (config, node) in &configs {
             bed.add_hosts(name, config, node, &mut registry)?;
@@ -134,8 +145,10 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Lays the links of a node to nodes that have not laid them, which come later in the file.
-    fn lay_links(&self, node: &Node, all: &[(&Config, &Node)]) -> Result<(), CommandError> {
+    /// Lays the links of a node to nodes that have not laid them, which come later in the file. Returns those
+    /// with a rate or a delay.
+    fn lay_links(&self, node: &Node, all: &[(&Config, &Node)]) -> Result<Vec<Cable>, CommandError> {
+        let mut cables = Vec::new();
         let own = self.namespace_of(&node.name)?;
         let place = |name: &str| node.network.place(name);
         for link in node.links.iter().filter(|link| place(&node.name) < place(&link.peer)) {
@@ -144,22 +157,18 @@ impl Bed {
             let far = theirs.and_then(|(_, node)| node.links.iter().find(|one| one.number == link.number));
             let far = far.ok_or_else(|| unknown(&link.peer))?;
             let far_name = &far.interface;
-            let [high, low] = link.number.to_be_bytes();
-            // Locally administered; "HL", and unique in the lab.
-            let end = |name, last| VethEnd { name, mac: Mac([2, b'H', b'L', high, low, last]) };
-            let ends = [end(&link.interface, 1), end(far_name, 2)];
             let mtu = link.mtu.unwrap_or(LINK_MTU);
             // Where both ends are in one network, one cable is the way.
             if link.is_routed() && !link.is_on_one_network() {
                 let router = self.router.as_ref().ok_or_else(|| unknown(ROUTER))?;
-                route::through(router, [(own, link), (peer, far)], link.number, mtu)?;
+                cables.extend(route::through(router, [(own, link), (peer, far)], mtu)?);
                 continue;
             }
-            own.join(peer, ends, mtu)?;
+            cables.extend(lay([own, peer], [&link.interface, far_name], mtu, (link, b'L'))?);
             give_address(own, &link.interface, link.address, link.prefix_bits)?;
             give_address(peer, far_name, link.peer_address, link.prefix_bits)?;
         }
-        Ok(())
+        Ok(cables)
     }
 
     /// Adds a host for each interface that is a port of a node.
@@ -224,6 +233,26 @@ impl Bed {
     pub fn hosts(&self) -> Vec<&HostPlace> {
         self.hosts.iter().map(|(place, _)| place).collect()
     }
+}
+
+/// Lays a cable of a link between two places: one with the link's rate and delay, where it has any. `mark`
+/// tells its addresses from those of other cables of the link.
+pub fn lay(
+    places: [&Namespace; 2],
+    names: [&str; 2],
+    mtu: u32,
+    (link, mark): (&NodeLink, u8),
+) -> Result<Option<Cable>, CommandError> {
+    if !link.lab.is_plain() {
+        let LabLink { rate, delay_ns } = link.lab;
+        let quality = Quality { delay: Duration::from_nanos(delay_ns), rate, ..Quality::default() };
+        return Ok(Some(Cable::lay(places, names, mtu, quality).map_err(CommandError::environment)?));
+    }
+    let [high, low] = link.number.to_be_bytes();
+    // Locally administered, and unique in the lab.
+    let end = |name, last| VethEnd { name, mac: Mac([2, b'H', mark, high, low, last]) };
+    places[0].join(places[1], [end(names[0], 1), end(names[1], 2)], mtu)?;
+    Ok(None)
 }
 
 fn unknown(node: &str) -> CommandError {

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use headgate_config::model::NodeLink;
+use headgate_config::model::{LabLink, NodeLink};
+use headgate_host::cable::Cable;
 use headgate_host::namespace::Namespace;
-use headgate_host::network::{Mac, VethEnd};
 
+use super::bed::lay;
 use super::store::give_address;
 use crate::error::{CommandError, Exit};
 
@@ -15,28 +16,29 @@ pub fn make(namespace: Namespace) -> Result<Namespace, CommandError> {
     Ok(namespace)
 }
 
-/// Lays a cable from each end of a link to the router, and a way to the other end over it. `number` is the
-/// link's.
+/// Lays a cable from each end of a link to the router, and a way to the other end over it. The first one has
+/// the link's rate and delay.
 pub fn through(
     router: &Namespace,
     ends: [(&Namespace, &NodeLink); 2],
-    number: u16,
     mtu: u32,
-) -> Result<(), CommandError> {
-    for (side, (node, link)) in (1..).zip(ends) {
+) -> Result<Option<Cable>, CommandError> {
+    let mut first = None;
+    for (side, (node, link)) in ends.into_iter().enumerate() {
         let gateway = gateway_of(link)?;
-        let [high, low] = number.to_be_bytes();
-        let far_name = format!("link{number}-{side}");
-        // Locally administered; "HR", and unique in the lab.
-        let end = |name, last| VethEnd { name, mac: Mac([2, b'H', b'R', high, low, last]) };
-        let ends = [end(&link.interface, 2 * side), end(&far_name, 2 * side + 1)];
-        node.join(router, ends, mtu)?;
+        let far_name = format!("link{}-{}", link.number, side + 1);
+        let is_second = side > 0;
+        let link_here =
+            NodeLink { lab: if is_second { LabLink::default() } else { link.lab }, ..link.clone() };
+        let mark = if is_second { b'S' } else { b'R' };
+        let cable = lay([node, router], [&link.interface, &far_name], mtu, (&link_here, mark))?;
+        first = first.or(cable);
         give_address(node, &link.interface, link.address, link.prefix_bits)?;
         give_address(router, &far_name, gateway.into(), link.prefix_bits)?;
         let mut ways = node.links()?;
         ways.add_route(link.peer_address, 32, gateway.into()).map_err(CommandError::environment)?;
     }
-    Ok(())
+    Ok(first)
 }
 
 /// Returns the first address of a link's network that is not the link's.
@@ -83,6 +85,7 @@ mod tests {
                 peer_address: "10.2.0.2".parse().unwrap(),
                 bfd: Bfd { interval_ns: 1, multiplier: 1 },
                 mtu: None,
+                lab: LabLink::default(),
             };
             gateway_of(&link).ok()
         };
