@@ -10,6 +10,9 @@
 //! the body; a short frame is padded by its sender's device. The sum covers the header, and the body too but
 //! for packets ([`Kind::has_packet`]), which have sums of their own and are not to be read twice.
 //!
+//! A frame may have several packets, each behind a header of its own, one behind the other: the first that is
+//! no packet ends them.
+//!
 //! [`Frame`] is the view, [`Header`] the value. [`Message`] has the fields of each body that fits one frame.
 //! What may be longer is sent in parts ([`Part`]): [`Commit`], [`StateEnd`], and state itself, whose bytes
 //! only the NF knows.

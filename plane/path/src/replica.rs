@@ -7,7 +7,7 @@
 //! - `member`: packets enter in the order of their `lane`, meet at NFs in an order that is written down
 //!   or, in a replay, obeyed (`merge`, `journal`), and wait in the `latch` (holder [`Holder::LATCH`])
 //!   until the standby knows what they rest on. `checkpoint` sends and stores copies of the NFs' state.
-//! - `link`: frames to and from other nodes; `codec`: messages as bytes; `settings`: what files say, told to
+//! - `link`: frames to and from other nodes, `train`: packets that travel in one; `codec`: messages as bytes; `settings`: what files say, told to
 //!   a node that was given another one.
 //!
 //! A group has one worker on each node; a worker has one group at most. A lane is a chain: its packets come
@@ -33,6 +33,7 @@ mod member;
 mod merge;
 mod settings;
 mod setup;
+mod train;
 
 use headgate_units::{InstanceId, Ticks};
 

@@ -10,7 +10,7 @@ use crate::{NoRoomError, ethernet, length_field};
 /// Type of the frames in an Ethernet header: the first of those for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
 /// The version that is written and read.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 32;
 /// Bytes in front of a packet or body: the Ethernet header and ours.

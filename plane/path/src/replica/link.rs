@@ -14,6 +14,7 @@ use crate::ledger::Ledger;
 use super::board::{GroupBoard, Refusal};
 use super::common::Kept;
 use super::fail;
+use super::train::{self, PACKETS_MAX, Train};
 
 const ETHERNET_BYTES: usize = FRONT_BYTES - HEADER_BYTES;
 /// Bytes of a message that fit a frame of 1500 bytes behind the Ethernet header: what every link carries.
@@ -88,7 +89,11 @@ pub(crate) struct Links {
     ends: Vec<End>,
     /// The longest packet that every link carries, in bytes.
     packet_bytes_max: u32,
-    arrived: [Descriptor; BURST],
+    /// Frames as the queue gave them, and as they are without trains.
+    fresh: [Descriptor; BURST],
+    arrived: Vec<Descriptor>,
+    /// Packets that are sent at the end of the pass, or as soon as the link takes them.
+    train: Train,
     /// Bytes of a frame, read from or to be written to a buffer that others can write too.
     bytes: Box<[u8]>,
 }
@@ -100,7 +105,8 @@ impl Links {
         let packet_bytes_max = shortest.saturating_sub(FRONT_BYTES as u32);
         let end = |link| End { link, remote: BROADCAST, is_up: true };
         let ends = ends.into_iter().map(end).collect();
-        Self { group, configuration, ends, packet_bytes_max, arrived: [Descriptor::default(); BURST], bytes }
+        let (fresh, arrived) = ([Descriptor::default(); BURST], Vec::with_capacity(BURST * PACKETS_MAX));
+        Self { group, configuration, ends, packet_bytes_max, fresh, arrived, train: Train::new(), bytes }
     }
 
     /// Takes in that a link is down, or up again: others to the same node are used meanwhile.
@@ -143,8 +149,9 @@ impl Links {
         here.map(|end| end.link.device.holds()).sum()
     }
 
-    /// Flushes what is sent and collects what came back.
+    /// Sends what is left to be sent, and collects what came back.
     pub fn tend(&mut self, now: Ticks, ledger: &mut Ledger) {
+        self.send_train(now, ledger);
         for End { link, .. } in &mut self.ends {
             link.device.tend(now.0, &mut ledger.store_mut(link.region).stack);
         }
@@ -158,7 +165,14 @@ impl Links {
     /// Receives a burst of one of the links. Returns how many frames there are to [`Links::read`].
     pub fn receive(&mut self, now: Ticks, ledger: &mut Ledger, at: usize) -> usize {
         let end = &mut self.ends[at].link;
-        end.device.receive(now.0, &mut ledger.store_mut(end.region).stack, &mut self.arrived)
+        let stack = &mut ledger.store_mut(end.region).stack;
+        let count = end.device.receive(now.0, stack, &mut self.fresh);
+        self.arrived.clear();
+        for frame in &self.fresh[..count] {
+            self.arrived.push(*frame);
+            train::take_apart(stack, *frame, &mut self.bytes, &mut self.arrived);
+        }
+        self.arrived.len()
     }
 
     /// Reads a frame that came. Its buffer is free again where it has no packet for the receiver.
@@ -240,7 +254,7 @@ impl Links {
         self.send_bytes(now, ledger, to, FRONT_BYTES + body)
     }
 
-    /// Sends a copy of a packet. Returns whether the link took it.
+    /// Sends a copy of a packet, with others of this pass. Returns whether the link takes it.
     pub fn send_copy(
         &mut self,
         now: Ticks,
@@ -252,11 +266,33 @@ impl Links {
         if fail::loses("send", header.kind.name()) {
             return true;
         }
-        let region = ledger.store(kept.region).stack.region();
-        let length = region.read(kept.packet, &mut self.bytes[FRONT_BYTES..]);
-        let Ok(front) = header.bytes(Body::Packet(length)) else { return false };
-        self.bytes[ETHERNET_BYTES..FRONT_BYTES].copy_from_slice(&front);
-        self.send_bytes(now, ledger, to, FRONT_BYTES + length)
+        let Some(at) = self.end_to(to) else { return false };
+        let length = kept.packet.length() as usize;
+        let Ok(header) = header.bytes(Body::Packet(length)) else { return false };
+        let link = &self.ends[at].link;
+        let carried = ledger.store(link.region).stack.region().geometry().frame_bytes_max();
+        let frame_bytes_max = link.frame_bytes_max.min(carried) as usize;
+        if !self.train.has_room(at, length, frame_bytes_max) && !self.send_train(now, ledger) {
+            // One that a link does not take which is not used any more is lost, as it would be there.
+            let is_left = self.train.bytes().is_some_and(|(end, _)| end != at);
+            if !is_left {
+                return false;
+            }
+            self.train.clear();
+        }
+        let stack = &ledger.store(kept.region).stack;
+        self.train.put(at, &self.ends[at].ethernet(), &header, (stack, kept));
+        true
+    }
+
+    /// Sends the packets that are to be sent. Returns whether the link took them, or there are none.
+    fn send_train(&mut self, now: Ticks, ledger: &mut Ledger) -> bool {
+        let Some((at, bytes)) = self.train.bytes() else { return true };
+        let is_sent = transmit(&mut self.ends[at].link, now, ledger, bytes);
+        if is_sent {
+            self.train.clear();
+        }
+        is_sent
     }
 
     /// Sends the first bytes of the frame at hand, whose Ethernet header is yet to be written.
@@ -264,20 +300,24 @@ impl Links {
         let Some(at) = self.end_to(to) else { return false };
         let end = &mut self.ends[at];
         self.bytes[..ETHERNET_BYTES].copy_from_slice(&end.ethernet());
-        let end = &mut end.link;
-        let stack = &mut ledger.store_mut(end.region).stack;
-        if length > stack.region().geometry().frame_bytes_max() as usize {
-            return false;
-        }
-        let Some(index) = stack.take() else { return false };
-        stack.region().write(index, HEADROOM_BYTES, &self.bytes[..length]);
-        let frame = Descriptor::new(index, HEADROOM_BYTES, length as u32, 0);
-        let is_sent = end.device.transmit(now.0, stack, &[frame]) == 1;
-        if !is_sent {
-            stack.give(index);
-        }
-        is_sent
+        transmit(&mut end.link, now, ledger, &self.bytes[..length])
     }
+}
+
+/// Sends a frame. Returns whether the link took it.
+fn transmit(link: &mut LinkEnd, now: Ticks, ledger: &mut Ledger, bytes: &[u8]) -> bool {
+    let stack = &mut ledger.store_mut(link.region).stack;
+    if bytes.len() > stack.region().geometry().frame_bytes_max() as usize {
+        return false;
+    }
+    let Some(index) = stack.take() else { return false };
+    stack.region().write(index, HEADROOM_BYTES, bytes);
+    let frame = Descriptor::new(index, HEADROOM_BYTES, bytes.len() as u32, 0);
+    let is_sent = link.device.transmit(now.0, stack, &[frame]) == 1;
+    if !is_sent {
+        stack.give(index);
+    }
+    is_sent
 }
 
 fn is_ours(frame: &[u8]) -> bool {

@@ -2,6 +2,7 @@
 
 use headgate_units::Ticks;
 
+use crate::BURST;
 use crate::commit;
 use crate::drop::DropReason;
 use crate::emit::emit;
@@ -44,15 +45,20 @@ impl Worker {
         for link in 0..replica.links().count() {
             let count = replica.links_mut().receive(now, &mut self.ledger, link);
             moved += count;
-            self.burst.count = 0;
-            for number in 0..count {
-                let at = [link, number];
-                match &mut *replica {
-                    Replica::Gate(gate) => gate.receive(clock, &mut self.ledger, at, &mut self.burst),
-                    Replica::Member(member) => member.receive(clock, &mut self.ledger, at, &mut self.burst),
+            // Trains have more packets than a burst.
+            for first in (0..count).step_by(BURST) {
+                self.burst.count = 0;
+                for number in first..count.min(first + BURST) {
+                    let at = [link, number];
+                    match &mut *replica {
+                        Replica::Gate(gate) => gate.receive(clock, &mut self.ledger, at, &mut self.burst),
+                        Replica::Member(member) => {
+                            member.receive(clock, &mut self.ledger, at, &mut self.burst);
+                        }
+                    }
                 }
+                replica = self.send_on_for(now, replica);
             }
-            replica = self.send_on_for(now, replica);
         }
         loop {
             self.burst.count = 0;

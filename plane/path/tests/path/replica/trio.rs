@@ -208,6 +208,8 @@ pub struct Trio {
     /// Chance in percent that a frame between nodes is lost, and that it comes twice.
     pub losses: u64,
     pub doubles: u64,
+    /// Frames that nodes sent each other.
+    pub frames: u64,
 }
 
 /// Span of so many passes.
@@ -235,7 +237,8 @@ impl Trio {
         let peers = [Peer::Node(NodeId(0)), Peer::Node(NodeId(1))];
         let gate = Node::new(layout, &peers, Role::Gate(setup), lanes.into());
         let random = Random(seed);
-        let mut trio = Self { gate, nodes: [None, None], nfs, boots: [0, 0], random, losses: 0, doubles: 0 };
+        let mut trio =
+            Self { gate, nodes: [None, None], nfs, boots: [0, 0], random, losses: 0, doubles: 0, frames: 0 };
         trio.boot(LEFT);
         trio.boot(RIGHT);
         trio
@@ -333,6 +336,7 @@ impl Trio {
 
     fn move_frames(&mut self, from: &End, to: &End) {
         for frame in std::mem::take(&mut from.lock().unwrap().sent) {
+            self.frames += 1;
             if self.random.percent(self.losses) {
                 continue;
             }
