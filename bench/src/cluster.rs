@@ -2,12 +2,12 @@
 //!
 //! - `scale-out`: how soon another node serves when one is used too much, and what that loses;
 //! - `failures`: how soon flows go on when a node that serves dies, how soon there is another orchestrator,
-//!   and what the store's absence costs packets.
+//!   and what the store's absence costs packets;
 //! - `single`: one machine beside four nodes, by the bytes that leave.
 //!
-//! For the first two `headgate lab` runs three nodes and an etcd: packets come from a generator at `a`, are worked on at `b`,
-//! `c` or both, and end at `a`. All managers share one core, all NFs another, so rates are low; times are
-//! what is asked for. What is seen, `a` says, every millisecond.
+//! For the first two `headgate lab` runs three nodes and an etcd: packets come from a generator at `a`, are
+//! worked on at `b`, `c` or both, and end at `a`. All managers share one core, all NFs another, so rates are
+//! low; times are what is asked for. What is seen, `a` says, every millisecond.
 
 mod lab;
 mod single;

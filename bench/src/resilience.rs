@@ -149,8 +149,7 @@ pub struct Options {
     /// Number of rounds, 1 to 1000 [default: 7, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Number of deaths of `graybox`, of which `kills` takes a tenth for each kind [default: 10000, with --quick
-    /// 200]
+    /// Number of deaths of `graybox`; `kills` takes a tenth for each kind [default: 10000, with --quick 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     kills: Option<u32>,
 }

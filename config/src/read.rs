@@ -45,7 +45,6 @@ pub struct Field<T> {
 impl<T> Field<T> {
     /// A key that is not there.
     pub const ABSENT: Self = Self { key: None, found: None };
-
     /// The value, when there is one.
     pub fn value(&self) -> Option<&T> {
         self.found.as_ref().map(|at| &at.value)
@@ -303,7 +302,6 @@ pub const fn key_of(field: &'static str) -> &'static str {
 
 /// A table without keys, as a default.
 pub struct Empty;
-/// The one value of [`Empty`].
 pub const EMPTY: Empty = Empty;
 
 impl From<Empty> for Value {

@@ -1,5 +1,5 @@
-//! Every step of a group's protocol fails once: a node dies there, hangs there and goes on, a frame is lost or
-//! late, an NF dies at that instant, or a link ends. Real managers in namespaces of their own, between two
+//! Every step of a group's protocol fails once: a node dies there, hangs there and goes on, a frame is lost
+//! or late, an NF dies at that instant, or a link ends. Real managers in namespaces of their own, between two
 //! hosts that go on talking.
 //!
 //! A part of all steps each time; `HEADGATE_WALK=all` takes each with everything that can happen to it.

@@ -1,5 +1,6 @@
 //! The fabric: regions, workers and the plan they work by, as the control loop holds them.
 
+mod counts;
 mod passes;
 #[cfg(test)]
 mod tests;
@@ -9,6 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+pub use self::counts::ChainCounts;
 use headgate_decide::units::{ChainId, NfId, Ticks, WorkerId};
 use headgate_host::clock::Clock;
 use headgate_host::{Pid, cores};
@@ -68,29 +70,6 @@ pub struct WorkerHome {
     /// Its mailbox.
     pub mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// Counts of a chain, of all workers together.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ChainCounts {
-    /// Packets that entered.
-    pub entered: u64,
-    /// Packets that NFs made.
-    pub made: u64,
-    /// Packets that left by a port.
-    pub left: u64,
-    /// Packets that ended.
-    pub dropped: u64,
-    /// Packets among these that found a ring full after an NF had worked on them.
-    pub wasted: u64,
-}
-
-impl ChainCounts {
-    /// Returns the packets on their way. Exact only when the chain is quiet: the counters are read one by
-    /// one.
-    pub const fn in_flight(self) -> u64 {
-        (self.entered + self.made).saturating_sub(self.left + self.dropped)
-    }
 }
 
 /// Regions, workers and plan.
@@ -281,12 +260,14 @@ impl Fabric {
         let mut counts = ChainCounts::default();
         for worker in &self.workers {
             counts.left += worker.board.chains[chain.index()].left.get();
+            counts.forgotten += worker.board.chains[chain.index()].forgotten.get();
             counts.dropped += worker.board.dropped_all(chain);
             counts.wasted += worker.board.chains[chain.index()].wasted.get();
         }
         for worker in &self.workers {
             counts.entered += worker.board.chains[chain.index()].entered.get();
             counts.made += worker.board.chains[chain.index()].made.get();
+            counts.returned += worker.board.chains[chain.index()].returned.get();
         }
         counts
     }

@@ -99,6 +99,10 @@ pub struct ChainAudit {
     pub entered: u64,
     /// Packets that NFs made.
     pub made: u64,
+    /// Packets that came back to the gate of their group, which has them in its log too.
+    pub returned: u64,
+    /// Packets that the gate of their group does not keep any more.
+    pub forgotten: u64,
     /// Packets that left by a port.
     pub left: u64,
     /// Packets that ended, for all reasons.
@@ -113,7 +117,8 @@ impl ChainAudit {
     /// Returns the packets unaccounted for: zero, or there is a bug.
     #[must_use]
     pub const fn missing(&self) -> i64 {
-        (self.entered + self.made) as i64 - (self.left + self.dropped + self.in_nfs + self.held) as i64
+        let came = self.entered + self.made + self.returned;
+        came as i64 - (self.left + self.forgotten + self.dropped + self.in_nfs + self.held) as i64
     }
 }
 
@@ -171,6 +176,8 @@ pub fn audit(boards: &[&Board], regions: &[&Holders], reports: &[WorkerReport]) 
         for board in boards {
             sum.entered += board.chains[chain.index()].entered.get();
             sum.made += board.chains[chain.index()].made.get();
+            sum.returned += board.chains[chain.index()].returned.get();
+            sum.forgotten += board.chains[chain.index()].forgotten.get();
             sum.left += board.chains[chain.index()].left.get();
             sum.dropped += board.dropped_all(chain);
         }

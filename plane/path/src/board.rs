@@ -40,6 +40,10 @@ pub struct ChainCounts {
     pub entered: Count,
     /// Packets that NFs made and sent on in the chain.
     pub made: Count,
+    /// Packets that came back to the gate of their group, which has them in its log too.
+    pub returned: Count,
+    /// Packets that the gate of their group does not keep any more.
+    pub forgotten: Count,
     /// Packets that left by a port.
     pub left: Count,
     /// Packets that ended at a full ring after an NF had worked on them.

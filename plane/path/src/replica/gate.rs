@@ -203,7 +203,7 @@ impl GateEnd {
         // It comes to the end of its chain, which has no stage here.
         let place = Place::arrived(headgate_units::PortId(0), 0).entering(Entrance::head(chain));
         store.holders.set_place(kept.packet.index(), place);
-        ledger.board.chains[chain.index()].made.add(1);
+        ledger.board.chains[chain.index()].returned.add(1);
         if burst.count == 0 {
             burst.begin(kept.region, 0);
         }

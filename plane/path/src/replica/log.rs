@@ -55,6 +55,6 @@ impl Log {
             ledger.release(kept.region, kept.packet);
         }
         self.trimmed = self.trimmed.max(to);
-        ledger.board.chains[self.chain.index()].left.add(count);
+        ledger.board.chains[self.chain.index()].forgotten.add(count);
     }
 }

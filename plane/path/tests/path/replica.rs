@@ -1,6 +1,8 @@
 //! A group on three nodes: nothing is lost, doubled or contradicted when the active one ends.
 
 mod lengths;
+mod random;
+mod trains;
 mod trio;
 mod witness;
 
@@ -295,56 +297,6 @@ fn an_active_node_that_is_behind_has_packets_shed_at_the_gate() {
     trio.check();
     trio.nodes[LEFT].as_mut().unwrap().world.nfs.insert(0, stuck);
     trio.until("the log is empty", |trio| trio.gate.board.in_log.get() == 0);
-    trio.check();
-}
-
-#[test]
-fn packets_that_come_together_travel_together() {
-    let mut trio = Trio::new(one_lane(), 12);
-    trio.protected();
-    let (mut left, before) = (Vec::new(), trio.frames);
-    let offered = interleaved(0..8, 0..8);
-    trio.gate.world.offer(0, &offered);
-    trio.until("all leave", |trio| {
-        left.extend(out(trio, 1));
-        left.len() >= offered.len()
-    });
-    assert_as_unfailed(&offered, &left);
-    // Each goes there and back, and there are commits, answers and reports besides.
-    let frames = trio.frames - before;
-    assert!(frames < 2 * offered.len() as u64, "{frames} frames");
-    trio.check();
-}
-
-#[test]
-fn a_train_ends_where_it_is_no_train() {
-    let mut trio = Trio::new(one_lane(), 13);
-    trio.protected();
-    offer(&mut trio, 0, 0..1, 0..8);
-    trio.until("all arrived", |trio| trio.node(LEFT).board.lanes[0].arrived.get() == 8);
-    let doubled = |trio: &Trio| trio.node(LEFT).board.refused[Refusal::Duplicate as usize].get();
-    // Clocks that the node knows, so that each packet which is found is refused.
-    let one = frame(Header { clock: 1, ..Header::of(Kind::Data, GROUP, 1) }, &Message::Packet(&[7; 60]));
-    let more = &one[14..];
-    let ack = frame(Header::of(Kind::Ack, GROUP, 1), &Message::Ack { seq: 1 });
-    let mut broken = more.to_vec();
-    broken[20] ^= 1;
-    let many = more.repeat(99);
-    let trains: [(&[&[u8]], u64); 7] = [
-        (&[&one], 1),
-        (&[&one, more, more], 3),
-        (&[&one, &[0; 40]], 1),
-        (&[&one, more, &more[..70]], 2),
-        (&[&one, &broken, more], 1),
-        (&[&one, &ack[14..], more], 1),
-        (&[&one, &many[..15 * more.len()]], 16),
-    ];
-    for (parts, found) in trains {
-        let before = doubled(&trio);
-        trio.node(LEFT).inject(Peer::Gate, parts.concat());
-        trio.pass();
-        assert_eq!(doubled(&trio) - before, found, "{} parts", parts.len());
-    }
     trio.check();
 }
 
