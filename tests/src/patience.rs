@@ -2,7 +2,7 @@
 //!
 //! A virtual machine can stand still for minutes while it is saved or moved, and its clocks go on. Such a
 //! pause is no reason to give up: nothing that was waited for had the time to happen. Time between two looks
-//! therefore counts for at most [`LOOK_MAX`].
+//! therefore counts for five seconds at most.
 
 use std::time::{Duration, Instant};
 

@@ -15,7 +15,6 @@ use headgate_host::cores::Placement;
 use headgate_host::programs::Program;
 use headgate_wire::pcap::Records;
 
-use super::Value;
 use super::lab::Lab;
 use crate::observe::end;
 use crate::statistics::Round;
@@ -31,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Addresses and ports of a frame: behind Ethernet, in and behind IPv4.
 const FLOW: std::ops::Range<usize> = 26..38;
 
-pub(super) const VALUES: [Value; 4] = [
+pub(super) const VALUES: [(&str, &str, &str); 4] = [
     ("single.flows", "", "that left one machine"),
     ("single.packets", "packets", "that left one machine"),
     ("single.missing", "packets", "that left one machine and not four nodes; aim none"),

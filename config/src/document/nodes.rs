@@ -1,7 +1,6 @@
 //! Tables of configurations for several nodes: nodes, links between them, and groups of chains that nodes
 //! keep for each other.
 
-use super::LinkDelay;
 use crate::limits::CORE_MAX;
 use crate::read::{EMPTY, Field, Keys, Many, Object, Read, key_of, tables};
 use crate::report::{Report, Span};
@@ -32,6 +31,8 @@ impl Read for Instances {
 type Core = Whole<0, CORE_MAX>;
 /// Bits per second. Our choice: below, no frame arrives; above, no machine makes it.
 pub type LabRate = Whole<1_000, 10_000_000_000>;
+/// Up to 10 s. Our choice: no way of today takes as long.
+pub type LabDelay = Period<0, 10_000_000_000>;
 /// 1 ms to 10 s. Our choice: below, no scheduler of a machine that does anything else keeps the pace; above,
 /// the kernel's own signs are sooner.
 pub type BfdInterval = Period<1_000_000, 10_000_000_000>;
@@ -127,7 +128,7 @@ tables! {
         /// lost. Default: what the machine carries.
         optional rate: LabRate;
         /// Time that a frame takes, up to 10 s. Default: none.
-        optional delay: LinkDelay;
+        optional delay: LabDelay;
     }
 
     /// Bidirectional Forwarding Detection on a link.

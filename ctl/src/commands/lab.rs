@@ -5,11 +5,12 @@
 //! undone by the janitor, also after `kill -9`; what a machine without one left behind the next start takes
 //! away.
 //!
-//! - [`bed`]: namespaces, cables, hosts;
+//! - [`bed`]: namespaces and hosts; [`cable`]: links between them;
 //! - [`nodes`]: the managers, which are started again when they end;
 //! - [`store`]: the store that the file names, as servers of the lab's own.
 
 mod bed;
+mod cable;
 mod nodes;
 mod route;
 mod store;

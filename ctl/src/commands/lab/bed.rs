@@ -5,18 +5,18 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use headgate_api::place;
 use headgate_config::Config;
-use headgate_config::model::{Backend, LabLink, Node, NodeLink};
-use headgate_host::cable::{Cable, Quality};
+use headgate_config::model::{Backend, Node, NodeLink};
+use headgate_host::cable::Cable;
 use headgate_host::lock::Lock;
 use headgate_host::namespace::{ETHERNET_MTU, INSIDE, Namespace, named};
 use headgate_host::network::{Mac, VethEnd};
 use headgate_host::undo::{Action, Janitor};
 use serde::Serialize;
 
+use super::cable::lay;
 use super::route;
 use super::store::{INTERFACE, Store, give_address};
 use crate::error::{CommandError, Exit};
@@ -233,26 +233,6 @@ impl Bed {
     pub fn hosts(&self) -> Vec<&HostPlace> {
         self.hosts.iter().map(|(place, _)| place).collect()
     }
-}
-
-/// Lays a cable of a link between two places: one with the link's rate and delay, where it has any. `mark`
-/// tells its addresses from those of other cables of the link.
-pub fn lay(
-    places: [&Namespace; 2],
-    names: [&str; 2],
-    mtu: u32,
-    (link, mark): (&NodeLink, u8),
-) -> Result<Option<Cable>, CommandError> {
-    if !link.lab.is_plain() {
-        let LabLink { rate, delay_ns } = link.lab;
-        let quality = Quality { delay: Duration::from_nanos(delay_ns), rate, ..Quality::default() };
-        return Ok(Some(Cable::lay(places, names, mtu, quality).map_err(CommandError::environment)?));
-    }
-    let [high, low] = link.number.to_be_bytes();
-    // Locally administered, and unique in the lab.
-    let end = |name, last| VethEnd { name, mac: Mac([2, b'H', mark, high, low, last]) };
-    places[0].join(places[1], [end(names[0], 1), end(names[1], 2)], mtu)?;
-    Ok(None)
 }
 
 fn unknown(node: &str) -> CommandError {

@@ -6,7 +6,7 @@ use headgate_config::model::{LabLink, NodeLink};
 use headgate_host::cable::Cable;
 use headgate_host::namespace::Namespace;
 
-use super::bed::lay;
+use super::cable::lay;
 use super::store::give_address;
 use crate::error::{CommandError, Exit};
 
