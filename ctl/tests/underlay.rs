@@ -9,6 +9,7 @@ use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use common::frr::Frr;
+use common::network::there_and_back;
 use common::{Detached, eventually, headgate, is_root, name_of, run, told, written};
 use headgate_host::namespace::Namespace;
 use headgate_host::network::{Mac, VethEnd};
@@ -37,6 +38,7 @@ const R2: usize = 3;
 const R3: usize = 4;
 
 fn text(name: &str) -> String {
+    let chains = there_and_back("fw");
     format!(
         r#"
 [manager]
@@ -68,21 +70,7 @@ name = "fw"
 node = "c"
 run = "firewall"
 args = {{ default = "allow", rules = [] }}
-[[chain]]
-name = "out"
-stages = ["fw"]
-out = "east"
-[[chain]]
-name = "back"
-stages = ["fw"]
-out = "west"
-[[rule]]
-in = "west"
-chain = "out"
-[[rule]]
-in = "east"
-chain = "back"
-"#,
+{chains}"#,
         NODES[0], NODES[1]
     )
 }

@@ -82,20 +82,10 @@ impl Found {
     const fn is_clean(&self) -> bool {
         self.lost + self.doubled + self.miscounted + self.untold == 0
     }
-
-    fn add(&mut self, other: &Self) {
-        self.lost += other.lost;
-        self.doubled += other.doubled;
-        self.miscounted += other.miscounted;
-        self.untold += other.untold;
-        self.lost_of_two += other.lost_of_two;
-        self.shed += other.shed;
-        self.not_recorded += other.not_recorded;
-    }
 }
 
 pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
-    let (mut all, mut conserved, mut round) = (Found::default(), true, Round::new());
+    let (mut conserved, mut round) = (true, Round::new());
     let mut random = Random::of(bench.kills.into());
     for kind in Kind::ALL {
         let count = kind.count(bench.kills);
@@ -114,13 +104,12 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
             if !whole || !case.found.is_clean() {
                 progress(&format!("{}: accounts hold: {whole}; {:?}", kind.name(), case.found));
             }
-            all.add(&case.found);
+            add(&case.found, &mut round);
             conserved &= whole && case.found.is_clean();
         }
         round.insert(kind.name(), count.into());
         progress(&format!("{}: {count} failures", kind.name()));
     }
-    count(&all, &mut round);
     let mut rounds = Rounds::default();
     rounds.push(round);
     let section = Section { title: "kills", note: "", rows: rows(&rounds) };
@@ -132,17 +121,19 @@ fn start(bench: &Bench) -> anyhow::Result<Nodes> {
     Nodes::start(&Plan { begin: BEGIN, ..Plan::new(bench.placement, traffic) })
 }
 
-fn count(all: &Found, round: &mut Round) {
+/// Adds the counts of a session to those before.
+fn add(found: &Found, round: &mut Round) {
     for (name, count) in [
-        ("kills.lost", all.lost),
-        ("kills.doubled_or_out_of_order", all.doubled),
-        ("kills.state_differs", all.miscounted),
-        ("kills.untold", all.untold),
-        ("kills.lost_of_two", all.lost_of_two),
-        ("kills.shed", all.shed),
-        ("kills.not_recorded", all.not_recorded),
+        ("kills.lost", found.lost),
+        ("kills.doubled_or_out_of_order", found.doubled),
+        ("kills.state_differs", found.miscounted),
+        ("kills.untold", found.untold),
+        ("kills.lost_of_two", found.lost_of_two),
+        ("kills.shed", found.shed),
+        ("kills.not_recorded", found.not_recorded),
     ] {
-        round.insert(name, count as f64);
+        let before = round.get(name).copied().unwrap_or_default();
+        round.insert(name, before + count as f64);
     }
 }
 

@@ -164,7 +164,7 @@ impl Bed {
                 cables.extend(route::through(router, [(own, link), (peer, far)], mtu)?);
                 continue;
             }
-            cables.extend(lay([own, peer], [&link.interface, far_name], mtu, (link, b'L'))?);
+            cables.extend(lay([own, peer], [&link.interface, far_name], mtu, (link.number, b'L'), link.lab)?);
             give_address(own, &link.interface, link.address, link.prefix_bits)?;
             give_address(peer, far_name, link.peer_address, link.prefix_bits)?;
         }

@@ -27,11 +27,8 @@ pub fn through(
     for (side, (node, link)) in ends.into_iter().enumerate() {
         let gateway = gateway_of(link)?;
         let far_name = format!("link{}-{}", link.number, side + 1);
-        let is_second = side > 0;
-        let link_here =
-            NodeLink { lab: if is_second { LabLink::default() } else { link.lab }, ..link.clone() };
-        let mark = if is_second { b'S' } else { b'R' };
-        let cable = lay([node, router], [&link.interface, &far_name], mtu, (&link_here, mark))?;
+        let (mark, lab) = if side == 0 { (b'R', link.lab) } else { (b'S', LabLink::default()) };
+        let cable = lay([node, router], [&link.interface, &far_name], mtu, (link.number, mark), lab)?;
         first = first.or(cable);
         give_address(node, &link.interface, link.address, link.prefix_bits)?;
         give_address(router, &far_name, gateway.into(), link.prefix_bits)?;
