@@ -1,6 +1,5 @@
 //! The fabric: regions, workers and the plan they work by, as the control loop holds them.
 
-mod counts;
 mod passes;
 #[cfg(test)]
 mod tests;
@@ -10,7 +9,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-pub use self::counts::ChainCounts;
 use headgate_decide::units::{ChainId, NfId, Ticks, WorkerId};
 use headgate_host::clock::Clock;
 use headgate_host::{Pid, cores};
@@ -24,6 +22,7 @@ use headgate_path::mesh::mesh;
 use headgate_path::plan::{Chain, Parts, Plan};
 use headgate_path::ports::{Device, SharedCounters};
 use headgate_path::signals::Signals;
+use headgate_path::totals::ChainTotals;
 use headgate_path::worker::{Command, Event, Mailbox, Setup, Worker};
 use headgate_session::message::MESSAGE_BYTES_MAX;
 use headgate_shm::{PagesWanted, Region, Stack};
@@ -253,23 +252,10 @@ impl Fabric {
         result
     }
 
-    /// Returns the counts of a chain, of all workers together. Ends are read before entries, so that a packet
-    /// counted as ended was counted as entered.
+    /// Returns the counts of a chain, of all workers together.
     #[must_use]
-    pub fn chain_counts(&self, chain: ChainId) -> ChainCounts {
-        let mut counts = ChainCounts::default();
-        for worker in &self.workers {
-            counts.left += worker.board.chains[chain.index()].left.get();
-            counts.forgotten += worker.board.chains[chain.index()].forgotten.get();
-            counts.dropped += worker.board.dropped_all(chain);
-            counts.wasted += worker.board.chains[chain.index()].wasted.get();
-        }
-        for worker in &self.workers {
-            counts.entered += worker.board.chains[chain.index()].entered.get();
-            counts.made += worker.board.chains[chain.index()].made.get();
-            counts.returned += worker.board.chains[chain.index()].returned.get();
-        }
-        counts
+    pub fn chain_counts(&self, chain: ChainId) -> ChainTotals {
+        ChainTotals::of(self.workers.iter().map(|worker| &*worker.board), chain)
     }
 
     /// Returns the names of the stages, by number.

@@ -20,6 +20,7 @@ use headgate_units::{ChainId, WorkerId};
 use crate::board::Board;
 use crate::holders::{Holder, Holders};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, yield_now};
+use crate::totals::ChainTotals;
 
 /// Report of a worker that stands still.
 #[derive(Clone, Debug, Default)]
@@ -95,18 +96,8 @@ impl Pause {
 /// Packet account of one chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChainAudit {
-    /// Packets that entered.
-    pub entered: u64,
-    /// Packets that NFs made.
-    pub made: u64,
-    /// Packets that came back to the gate of their group, which has them in its log too.
-    pub returned: u64,
-    /// Packets that the gate of their group does not keep any more.
-    pub forgotten: u64,
-    /// Packets that left by a port.
-    pub left: u64,
-    /// Packets that ended, for all reasons.
-    pub dropped: u64,
+    /// What the workers have counted.
+    pub counted: ChainTotals,
     /// Packets in rings and hands of NFs, those outstanding at external programs among them.
     pub in_nfs: u64,
     /// Packets in the hands of workers, those that wait at the station `commit` among them.
@@ -117,8 +108,7 @@ impl ChainAudit {
     /// Returns the packets unaccounted for: zero, or there is a bug.
     #[must_use]
     pub const fn missing(&self) -> i64 {
-        let came = self.entered + self.made + self.returned;
-        came as i64 - (self.left + self.forgotten + self.dropped + self.in_nfs + self.held) as i64
+        self.counted.balance() - (self.in_nfs + self.held) as i64
     }
 }
 
@@ -172,17 +162,9 @@ pub fn audit(boards: &[&Board], regions: &[&Holders], reports: &[WorkerReport]) 
     let mut result = Audit::default();
     let chains = boards.iter().map(|board| board.chains.len()).max().unwrap_or(0);
     for chain in (0..chains).map(|number| ChainId(number as u16)) {
-        let mut sum = ChainAudit::default();
-        for board in boards {
-            sum.entered += board.chains[chain.index()].entered.get();
-            sum.made += board.chains[chain.index()].made.get();
-            sum.returned += board.chains[chain.index()].returned.get();
-            sum.forgotten += board.chains[chain.index()].forgotten.get();
-            sum.left += board.chains[chain.index()].left.get();
-            sum.dropped += board.dropped_all(chain);
-        }
-        if sum != ChainAudit::default() {
-            result.chains.insert(chain, sum);
+        let counted = ChainTotals::of(boards.iter().copied(), chain);
+        if counted != ChainTotals::default() {
+            result.chains.insert(chain, ChainAudit { counted, ..ChainAudit::default() });
         }
     }
     for (number, holders) in regions.iter().enumerate() {

@@ -59,6 +59,7 @@ pub mod rules;
 pub mod signals;
 pub mod stages;
 mod sync;
+pub mod totals;
 pub mod trace;
 pub mod tunnel;
 pub mod view;
