@@ -101,7 +101,8 @@ pub const START_PATIENCE: Span = Span::from_secs(5);
 /// core while others that poll have time slices of it.
 pub const EXTERNAL_START_PATIENCE: Span = Span::from_secs(30);
 /// Maximum time to readiness of a process that waits for a core, as a multiple of its patience. Our choice: a
-/// minute for an NF, after which a core is so busy that no packet would get through it.
+/// minute for an NF, after which a core is so busy that no packet would get through it; twelve seconds for a
+/// standby.
 const LATE_TIMES: u64 = 12;
 /// Shortest time that a late process is given again. Our choice: many times what is left to do of a start
 /// that has its core.
@@ -112,7 +113,7 @@ const ALONE: Span = Span::from_secs(1);
 /// Maximum time in which an NF that is to stop returns its packets, and again ends. Our choice: a thousand
 /// times what one takes whose core is free.
 pub const STOP_PATIENCE: Span = Span::from_secs(2);
-/// Maximum time that packets wait for a standby. Our choice: a hundred times what one takes that has to be
+/// Maximum time that packets wait for a standby that has its core. Our choice: a hundred times what one takes that has to be
 /// started first, and less than connections take to give up.
 pub const TAKEOVER_PATIENCE: Span = Span::from_secs(1);
 /// Time between two samples of whether an instance that stops has returned its packets. Our choice: a
@@ -176,7 +177,8 @@ pub struct Sample {
     pub plan_is_current: bool,
     /// Thing that it lacks to be ready, if that can be seen.
     pub lacks: Option<String>,
-    /// Time since it became the process of the instance in which it was ready to run and waited for its core.
+    /// Time in which the process that is waited for was ready to run and waited for its core: since it became
+    /// the process of the instance; a standby's, since it was started.
     #[cfg_attr(feature = "serde", serde(default))]
     pub waited: Span,
     /// Whether it waits for the kernel to end what it asked for: a page of its program, a control group.
@@ -422,7 +424,11 @@ impl Lifecycle {
             State::Starting => self.on_late(now, due, sample, actions),
             // One that is to die already is not asked any more.
             State::Stopping if self.cause.is_none() => self.go_on_stopping(now, &sample, actions),
-            State::TakingOver => self.give_up_takeover(actions),
+            State::TakingOver => {
+                if !self.excuse(now, due, &sample, self.since + TAKEOVER_PATIENCE.times(LATE_TIMES)) {
+                    self.give_up_takeover(actions);
+                }
+            }
             State::Stopping
             | State::Awaited
             | State::Failed
@@ -525,7 +531,7 @@ impl Lifecycle {
         self.ending = Some(Ending { cause: self.cause.take(), said, exit });
         if self.rules.stands_by && was_running && !self.removing && !offends {
             self.state = State::TakingOver;
-            (self.since, self.due) = (now, Some(now + TAKEOVER_PATIENCE));
+            (self.since, self.due, self.excused) = (now, Some(now + TAKEOVER_PATIENCE), Span(0));
             return actions.push(Action::TakeOver);
         }
         self.state = State::Reclaiming;
@@ -629,14 +635,22 @@ impl Lifecycle {
     /// the manager was not there to answer it.
     fn on_late(&mut self, now: Instant, due: Instant, sample: Sample, actions: &mut Vec<Action>) {
         let latest = self.started + self.rules.start_patience.times(LATE_TIMES);
+        if self.cause.is_some() || !self.excuse(now, due, &sample, latest) {
+            self.on_condemned(Cause::NotReady { lacks: sample.lacks }, actions);
+        }
+    }
+
+    /// Gives a process again what of its time it did not have, up to `latest`. Returns whether there is any.
+    fn excuse(&mut self, now: Instant, due: Instant, sample: &Sample, latest: Instant) -> bool {
         let alone = Some(Span(now.0.saturating_sub(due.0))).filter(|late| *late >= ALONE).unwrap_or_default();
         let waited = Span(sample.waited.0.saturating_sub(self.excused.0)).max(alone);
         let again = if sample.in_kernel { waited.max(LATE_AGAIN) } else { waited };
-        if self.cause.is_some() || again < LATE_AGAIN || latest.is_due(now) {
-            return self.on_condemned(Cause::NotReady { lacks: sample.lacks }, actions);
+        let is_excused = again >= LATE_AGAIN && !latest.is_due(now);
+        if is_excused {
+            self.excused = sample.waited;
+            self.due = Some((now + again).min(latest));
         }
-        self.excused = sample.waited;
-        self.due = Some((now + again).min(latest));
+        is_excused
     }
 
     /// First it returns what it holds, then it is asked to end, then it is killed.

@@ -128,14 +128,7 @@ impl Process {
 
     /// Observes what keeps it from being ready.
     pub fn lateness(&self) -> Sample {
-        let seen = self.origin.pid().and_then(|pid| process::observe(pid).ok());
-        let waited_ns = seen.map_or(0, |seen| seen.waiting_ns.saturating_sub(self.waited_before_ns));
-        Sample {
-            lacks: self.link.lacks(),
-            waited: Span(waited_ns),
-            in_kernel: seen.is_some_and(|seen| seen.state == 'D'),
-            ..Sample::default()
-        }
+        Sample { lacks: self.link.lacks(), ..lateness_of(&self.origin, self.waited_before_ns) }
     }
 
     /// Returns whether its messages are read.
@@ -267,7 +260,23 @@ pub struct Instance {
     pub message: Option<String>,
 }
 
+/// Observes what a process waited for, of which it had waited so long for its core before.
+fn lateness_of(origin: &Origin, waited_before_ns: u64) -> Sample {
+    let Some(seen) = origin.pid().and_then(|pid| process::observe(pid).ok()) else {
+        return Sample::default();
+    };
+    let waited = Span(seen.waiting_ns.saturating_sub(waited_before_ns));
+    Sample { waited, in_kernel: seen.state == 'D', ..Sample::default() }
+}
+
 impl Instance {
+    /// Observes what keeps its standby from taking over.
+    pub fn lateness_of_standby(&self) -> Sample {
+        let standby = self.standby.as_ref().map(|standby| &standby.spare);
+        let process = standby.or(self.spare_process.as_ref());
+        process.map_or_else(Sample::default, |process| lateness_of(&process.origin, 0))
+    }
+
     /// Returns whether a process of it can wait in its place before it is needed.
     pub fn may_have_spare(&self) -> bool {
         self.seat.spare_rules().keeps

@@ -318,8 +318,11 @@ impl Instances {
             return;
         }
         let board = &ground.fabric.workers[instance.seat.worker.index()].board;
-        let process = instance.process.as_ref().filter(|_| instance.life.state() == State::Starting);
-        let late = process.map(Process::lateness).unwrap_or_default();
+        let late = match instance.life.state() {
+            State::Starting => instance.process.as_ref().map(Process::lateness).unwrap_or_default(),
+            State::TakingOver => instance.lateness_of_standby(),
+            _ => Sample::default(),
+        };
         let sample = Sample {
             held: board.instances[at].held.get(),
             plan_is_current: ground.fabric.is_current(),

@@ -8,9 +8,9 @@ use super::super::*;
 use super::{LAUNCHED, PROTECTED, exited};
 
 proptest! {
-    /// Packets wait for a standby no longer than they may.
+    /// Packets wait for a standby no longer than they may: the longer the less it has of its core.
     #[test]
-    fn a_takeover_ends(step in 100_000u64..50_000_000) {
+    fn a_takeover_ends(step in 100_000u64..50_000_000, part in 0u64..=100) {
         let mut life = Lifecycle::new(PROTECTED);
         for event in [Event::Added, Event::Process, Event::Hello, Event::Ready, exited()] {
             life.on(Instant(0), event, &mut Vec::new());
@@ -19,9 +19,13 @@ proptest! {
         let (mut now, mut actions) = (Instant(0), Vec::new());
         while !actions.contains(&Action::Reclaim) {
             now = now + Span(step);
-            prop_assert!(now.0 <= TAKEOVER_PATIENCE.0 + step);
-            life.poll(now, Sample::default(), &mut actions);
+            prop_assert!(now.0 <= TAKEOVER_PATIENCE.0 * LATE_TIMES + step);
+            let waited = Span(now.0 / 100 * part);
+            life.poll(now, Sample { waited, ..Sample::default() }, &mut actions);
         }
+        let had = now.0 - now.0 / 100 * part;
+        prop_assert!(had + LATE_AGAIN.0 >= TAKEOVER_PATIENCE.0 || now.0 >= TAKEOVER_PATIENCE.0 * LATE_TIMES);
+        prop_assert!(part > 9 || now.0 <= TAKEOVER_PATIENCE.0 + step);
         prop_assert!(!life.is_in_service());
     }
 
