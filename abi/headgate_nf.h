@@ -266,6 +266,8 @@ int hg_chain(hg_context *context, const char *name);
  */
 typedef struct hg_table hg_table;
 typedef struct hg_value hg_value;
+typedef struct hg_clock hg_clock;
+typedef struct hg_random hg_random;
 
 /* A table that is wanted. */
 struct hg_table_of {
@@ -304,6 +306,22 @@ hg_value *hg_state_value(hg_context *context, const char *name, uint32_t bytes, 
 /* The value, to be read; and to be changed in this burst. */
 const void *hg_value_get(const hg_value *value);
 void *hg_value_edit(hg_value *value);
+
+/*
+ * What is worked on again, by a standby or by another node, has to come to the same: so the time and chance
+ * belong to the state.
+ *
+ * In start: the time by which entries get idle. NULL as from hg_state_table. Nanoseconds: in a group of nodes
+ * since 1970, the time at which the packets at hand came to the gate, in steps of a millisecond; else since
+ * this machine was started.
+ */
+hg_clock *hg_state_clock(hg_context *context);
+uint64_t hg_clock_now(const hg_clock *clock);
+
+/* In start: random numbers of this name, which go on where they were. NULL as from hg_state_table. They are
+ * drawn in process, and are no secrets from who reads the state. */
+hg_random *hg_state_random(hg_context *context, const char *name);
+uint64_t hg_random_draw(hg_random *random);
 
 #define HG_TO_PORT(port) ((uint16_t)(HG_PORT | ((unsigned)(port) & 0xfffu)))
 #define HG_TO_STAGE(stage) ((uint16_t)(HG_STAGE | ((unsigned)(stage) & 0xfffu)))

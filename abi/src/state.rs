@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr::{NonNull, null, null_mut};
 use std::time::Duration;
 
-use headgate_nf::state::{Bound, BytesTable, BytesValue, StateError};
+use headgate_nf::state::{Bound, BytesTable, BytesValue, Clock, Random, StateError};
 
 use crate::functions::{Surroundings, behind, from_c};
 
@@ -127,4 +127,33 @@ unsafe extern "C" fn hg_value_get(value: *const BytesValue) -> *const u8 {
 unsafe extern "C" fn hg_value_edit(value: *mut BytesValue) -> *mut u8 {
     // SAFETY: the header's contract.
     unsafe { value.as_mut() }.map_or(null_mut(), |value| value.edit().as_ptr())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hg_state_clock(context: *mut Surroundings) -> *mut Clock {
+    // SAFETY: the header's contract.
+    let this = unsafe { behind(context) };
+    let made = this.context().state().map(|state| state.clock());
+    kept(this, made)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hg_clock_now(clock: *const Clock) -> u64 {
+    // SAFETY: the header's contract.
+    let now = unsafe { clock.as_ref() }.expect("a clock that hg_state_clock returned").now();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hg_state_random(context: *mut Surroundings, name: *const c_char) -> *mut Random {
+    // SAFETY: the header's contract.
+    let (this, name) = unsafe { (behind(context), from_c(name)) };
+    let made = this.context().state().and_then(|mut state| state.random(&name));
+    kept(this, made)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hg_random_draw(random: *mut Random) -> u64 {
+    // SAFETY: the header's contract.
+    unsafe { random.as_mut() }.expect("random numbers that hg_state_random returned").draw()
 }

@@ -5,6 +5,7 @@ mod common;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use common::{Linking, compiled, installed, root};
 use headgate_nf::SOCKET_VARIABLE;
@@ -43,6 +44,29 @@ fn tables_and_values_in_c_outlive_the_process() {
         child.wait().unwrap();
         let (next, theirs, last) = manager.succeed();
         assert!(last.is_empty());
+        (manager, socket) = (next, theirs);
+    }
+}
+
+#[test]
+fn time_and_chance_in_c_belong_to_the_state() {
+    let installation = installed();
+    let program = compiled(installation.path(), &root().join("tests/c/state.c"), Linking::Static);
+    let (mut manager, mut socket) = Manager::new(Welcome { has_times: true, ..welcome("tame") });
+    let mut drawn = std::collections::BTreeSet::new();
+    for life in 0..3_u64 {
+        let mut child = launch(&program, socket);
+        manager.admit().unwrap();
+        let time = Duration::from_millis(5_000 + life);
+        manager.set_time(time);
+        for (_, frame) in manager.exchange(&frames(1, 20)) {
+            let word = |at: usize| u64::from_le_bytes(frame[at..at + 8].try_into().unwrap());
+            assert_eq!(u128::from(word(14)), time.as_nanos());
+            assert!(drawn.insert(word(22)), "no number is drawn twice, in no life");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (next, theirs, _) = manager.succeed();
         (manager, socket) = (next, theirs);
     }
 }

@@ -188,6 +188,12 @@ impl Config {
         self.node.as_ref().is_some_and(Node::works_for_groups)
     }
 
+    /// Returns whether an NF is of a group that this node works, or stands by, for.
+    pub fn is_in_group(&self, nf: &str) -> bool {
+        let mut groups = self.node.iter().flat_map(|node| &node.groups);
+        groups.any(|group| group.nfs.iter().any(|one| self.nfs[one.index()].name == nf))
+    }
+
     /// Returns all ways into chains: rules, and behind them those of service paths as if they were rules.
     pub fn ways(&self) -> Vec<Rule> {
         let led = ways(self.ports.iter().map(Some), self.chains.iter().map(Some));

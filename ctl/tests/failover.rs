@@ -86,15 +86,53 @@ fn a_node_takes_over_with_processes_that_run() {
         numbers.flow("the firewall was killed");
     });
     lab.assert_all_in_order(&went);
-    let (mut seen, mut came) = (0, 0);
+    let (mut packets, mut came) = (0, 0);
     lab.eventually("the monitor has seen each packet once", || {
-        let answer: Json = serde_json::from_str(&lab.told("left", &["tell", "mon", "report"]).1).unwrap();
         let group = lab.group("gate");
         let lanes = group["lanes"].as_array().unwrap();
-        seen = answer["packets"].as_u64().unwrap();
+        [packets, _] = seen(&lab, "left");
         came = lanes.iter().map(|lane| lane["arrived"].as_u64().unwrap()).sum::<u64>();
-        seen == came
+        packets == came
     });
+    lab.down(&["gate", "left", "right"]);
+}
+
+/// Packets and flows that the monitor of a node has seen.
+fn seen(lab: &Lab, node: &str) -> [u64; 2] {
+    let answer: Json = serde_json::from_str(&lab.told(node, &["tell", "mon", "report"]).1).unwrap();
+    ["packets", "flows"].map(|key| answer[key].as_u64().unwrap())
+}
+
+/// Clocks of machines that were not started together say nothing of when a flow was last seen: the gate's does.
+#[test]
+fn flows_are_as_old_on_a_machine_that_runs_for_longer() {
+    if !is_root() {
+        println!("flows_are_as_old_on_a_machine_that_runs_for_longer: skipped: namespaces take root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let lab = Lab::new(folder.path(), "older");
+    ["gate", "left"].into_iter().for_each(|node| lab.up(node));
+    lab.up_on_an_older_machine("right");
+    lab.protected("left", "right");
+    let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
+    let numbers = Numbers::between(&lab.hosts, &eventually);
+    let mut flows = 0;
+    let went = numbers.while_doing(|| {
+        numbers.flow("by the left node");
+        [_, flows] = seen(&lab, "left");
+        let left = daemon(lab.folder, &lab.manager("left"));
+        signal(left, Signal::KILL);
+        lab.eventually("the manager is gone", || !runs(left));
+        numbers.flow("by a machine that runs for longer");
+        assert_eq!(seen(&lab, "right")[1], flows, "{}", lab.described());
+        lab.up("left");
+        lab.protected("right", "left");
+        lab.json("gate", &["migrate", "edge", "--to", "left"]);
+        numbers.flow("by one that was started later");
+        assert_eq!(seen(&lab, "left")[1], flows, "{}", lab.described());
+    });
+    lab.assert_all_in_order(&went);
     lab.down(&["gate", "left", "right"]);
 }
 

@@ -25,7 +25,7 @@ use headgate_path::signals::Signals;
 use headgate_path::totals::ChainTotals;
 use headgate_path::worker::{Command, Event, Mailbox, Setup, Worker};
 use headgate_session::message::MESSAGE_BYTES_MAX;
-use headgate_shm::{PagesWanted, Region, Stack};
+use headgate_shm::{PagesWanted, Region, Stack, Times};
 
 use crate::StartError;
 use crate::config::{Config, Hugepages};
@@ -106,8 +106,11 @@ pub fn make_regions(config: &Config) -> Result<Vec<RegionHome>, StartError> {
             headgate_config::geometry(&config.memory, domain).map_err(StartError::Configuration)?;
         let name = format!("headgate:{}", domain.name);
         let region = Region::create(&name, geometry, wanted)?;
-        let holders = Arc::new(Holders::new(geometry, extras, layout::pages_of_tables(config)));
-        Ok(RegionHome { region, holders })
+        let mut holders = Holders::new(geometry, extras, layout::pages_of_tables(config));
+        if extras.clock {
+            holders.extras.times = Some(Times::create(geometry)?);
+        }
+        Ok(RegionHome { region, holders: Arc::new(holders) })
     };
     config.domains.iter().map(make).collect()
 }

@@ -1,5 +1,6 @@
-/* An NF that counts the packets of each sender in kept state. With the argument "wild" it changes a count
- * that it only asked to read, once packets of that sender were counted. */
+/* An NF that counts the packets of each sender in kept state, and writes the time and a random number into
+ * each packet. With the argument "wild" it changes a count that it only asked to read, once packets of that
+ * sender were counted. */
 #include <headgate_nf.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,8 @@ struct counts {
 static struct {
     hg_table *senders;
     hg_value *total;
+    hg_clock *clock;
+    hg_random *dice;
     const char *mode;
 } nf;
 
@@ -27,7 +30,9 @@ static int start(void *state, hg_context *context) {
     if (!strcmp(nf.mode, "large")) wanted.entries = 1000000;
     nf.senders = hg_state_table(context, &wanted);
     nf.total = hg_state_value(context, "total", sizeof(uint64_t), "packets");
-    return nf.senders && nf.total ? 0 : -1;
+    nf.clock = hg_state_clock(context);
+    nf.dice = hg_state_random(context, "dice");
+    return nf.senders && nf.total && nf.clock && nf.dice ? 0 : -1;
 }
 
 static void count(const struct hg_packet *packet) {
@@ -46,10 +51,17 @@ static void count(const struct hg_packet *packet) {
     ++*(uint64_t *)hg_value_edit(nf.total);
 }
 
+static void mark(struct hg_packet *packet) {
+    uint64_t words[2] = {hg_clock_now(nf.clock), hg_random_draw(nf.dice)};
+    memcpy(packet->data + 14, words, sizeof words);
+}
+
 static void process(void *state, struct hg_packet *packets, uint32_t n, hg_context *context) {
     (void)state, (void)context;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         count(&packets[i]);
+        mark(&packets[i]);
+    }
 }
 
 /* Answers with the total, the number of senders, and the packets and bytes of the first of them. */

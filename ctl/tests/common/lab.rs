@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use headgate_host::cable::{Cable, Quality};
 use headgate_host::namespace::{Namespace, Namespaces};
@@ -166,6 +166,25 @@ impl<'a> Lab<'a> {
     pub fn up_with(&self, node: &str, file: &str) -> (i32, String, String) {
         let words = ["up", "--detach", file, "--node", node];
         self.namespace(node).run(|| told(headgate(self.folder, &words).output().unwrap())).unwrap()
+    }
+
+    /// Starts the manager of a node as on a machine that has run for a month longer.
+    pub fn up_on_an_older_machine(&self, node: &str) {
+        const MONTH_S: &str = "2592000";
+        let words = ["up", "--detach", &self.file, "--node", node];
+        let command = headgate(self.folder, &words);
+        let mut older = Command::new("unshare");
+        older.args(["--fork", "--time", "--monotonic", MONTH_S, "--boottime", MONTH_S]);
+        older.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => older.env(name, value),
+                None => older.env_remove(name),
+            };
+        }
+        let output = self.namespace(node).run(|| older.stdin(Stdio::null()).output().unwrap()).unwrap();
+        let (code, _, messages) = told(output);
+        assert_eq!(code, 0, "{node}: {messages}");
     }
 
     /// Starts the manager of a node, of which a step is to fail: `STEP:N:WHAT`. Returns its process,

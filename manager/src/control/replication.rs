@@ -22,6 +22,7 @@ mod wiring;
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::SystemTime;
 
 use headgate_decide::evacuate::Evacuation;
 use headgate_decide::record::Entry;
@@ -214,7 +215,7 @@ impl Replication {
     fn role(&self, config: &Config, state_bytes: u32) -> Role {
         let (group, lanes) = (&self.group, self.base.lanes.len() as u8);
         if group.role == Part::Gate {
-            return Role::Gate(gate::Setup {
+            let setup = gate::Setup {
                 boot: self.me.boot,
                 lanes,
                 nodes: [NodeId(0), NodeId(1)],
@@ -222,7 +223,9 @@ impl Replication {
                 resend_after: RESEND_AFTER,
                 written: self.written,
                 mutation: Default::default(),
-            });
+            };
+            let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            return Role::Gate { setup, wall_us: wall.as_micros() as u64 };
         }
         let rings = group.nfs.iter().map(|nf| config.nfs[nf.index()].ring);
         Role::Member {

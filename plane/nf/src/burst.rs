@@ -6,7 +6,7 @@ use std::slice;
 
 use headgate_shm::descriptor::{ARGUMENT_COUNT, Descriptor};
 use headgate_shm::ring::{Consumer, RingIndexError};
-use headgate_shm::{Region, Verdict};
+use headgate_shm::{Region, TimesView, Verdict};
 
 use crate::context::Port;
 use crate::packet::Packet;
@@ -37,12 +37,35 @@ pub struct Burst {
     visible: u64,
     /// Saves packets before they change, where a standby may be given them again.
     saver: Option<Saver>,
+    /// Times of packets, where they have their own, and that of these.
+    times: Option<TimesView>,
+    time_us: u64,
 }
 
 impl Burst {
     pub(crate) const fn new(region: Region) -> Self {
         let empty = [Descriptor(0); BURST_MAX];
-        Self { region, received: empty, packets: empty, count: 0, visible: 0, saver: None }
+        Self {
+            region,
+            received: empty,
+            packets: empty,
+            count: 0,
+            visible: 0,
+            saver: None,
+            times: None,
+            time_us: 0,
+        }
+    }
+
+    /// Has each burst be of packets of one time: these are their times.
+    pub(crate) fn go_by(&mut self, times: TimesView) {
+        self.times = Some(times);
+    }
+
+    /// Returns the time of its packets in microseconds, where they have one of their own.
+    #[inline(always)]
+    pub(crate) fn time_us(&self) -> Option<u64> {
+        self.times.as_ref().map(|_| self.time_us)
     }
 
     /// Lets packets be saved before they change, if they are to be.
@@ -64,10 +87,27 @@ impl Burst {
     /// Takes up to `most` packets out of the ring; returns how many.
     #[inline(always)]
     pub(crate) fn fill_up_to(&mut self, most: usize, ring: &mut Consumer) -> Result<usize, RingIndexError> {
+        if self.times.is_some() {
+            return self.fill_of_one_time(most, ring);
+        }
         let mut slots = self.received.iter_mut().zip(&mut self.packets);
         let open =
             |came: Descriptor| slots.next().map(|(received, packet)| open(received, packet, came)).is_some();
         let count = ring.take_while(most, open)?;
+        self.show(count);
+        Ok(count)
+    }
+
+    /// Takes up to `most` packets out of the ring, up to the first of another time than the first one.
+    fn fill_of_one_time(&mut self, most: usize, ring: &mut Consumer) -> Result<usize, RingIndexError> {
+        let mut slots = self.received.iter_mut().zip(&mut self.packets);
+        let mut first = None;
+        let count = ring.take_while(most, |came| {
+            let time = self.times.as_ref().map_or(0, |times| times.of(came.index()));
+            let is_of_it = *first.get_or_insert(time) == time;
+            is_of_it && slots.next().map(|(received, packet)| open(received, packet, came)).is_some()
+        })?;
+        self.time_us = first.unwrap_or(self.time_us);
         self.show(count);
         Ok(count)
     }

@@ -123,6 +123,9 @@ impl BurstLoop {
         if let Some(state) = environment.state.get() {
             burst.save_by(state);
         }
+        if let Some(times) = attached.times.take() {
+            burst.go_by(times);
+        }
         Self {
             attached: attached.clone(),
             environment: environment.clone(),

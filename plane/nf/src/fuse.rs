@@ -83,17 +83,17 @@ impl Fused {
 
     #[inline]
     pub(crate) fn process(&mut self, burst: &mut Burst) {
-        self.open_state();
+        self.open_state(burst.time_us());
         self.process_from(0, burst);
         self.show_made();
         self.close_state();
     }
 
-    /// Lets state change.
+    /// Lets state change, for packets that may have a time of their own.
     #[inline(always)]
-    fn open_state(&self) {
+    fn open_state(&self, time_us: Option<u64>) {
         if let Some(state) = &self.state {
-            state.open(self.nfs[0].1.environment.clock.logical_us());
+            state.open(self.nfs[0].1.environment.clock.logical_us(), time_us);
         }
     }
 
@@ -150,7 +150,7 @@ impl Fused {
             None => Box::new(Burst::new(region)),
         };
         let mut unseen = Vec::new();
-        self.open_state();
+        self.open_state(None);
         loop {
             unseen.clear();
             let Some(owner) = made.borrow_mut().take_unseen(&mut unseen) else { break };
@@ -173,7 +173,7 @@ impl Fused {
 
     /// Tells an NF of a read.
     pub(crate) fn read(&mut self, owner: u32, done: &ReadDone<'_>) {
-        self.open_state();
+        self.open_state(None);
         let (nf, context) = &mut self.nfs[owner as usize];
         nf.read(done, context);
         self.show_made();
@@ -189,7 +189,7 @@ impl Fused {
 
     /// Gives an NF packets back that it held; those it lets pass go on to the NFs behind it.
     pub(crate) fn resume(&mut self, owner: u32, burst: &mut Burst, done: &ReadDone<'_>) {
-        self.open_state();
+        self.open_state(None);
         let (nf, context) = &mut self.nfs[owner as usize];
         nf.resume(burst, done, context);
         if owner as usize + 1 < self.nfs.len() && burst.hide_decided() {

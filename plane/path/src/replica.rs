@@ -8,7 +8,7 @@
 //!   or, in a replay, obeyed (`merge`, `journal`), and wait in the `latch` (holder [`Holder::LATCH`])
 //!   until the standby knows what they rest on. `checkpoint` sends and stores copies of the NFs' state.
 //! - `link`: frames to and from other nodes, `train`: packets that travel in one; `codec`: messages as bytes;
-//!   `settings`: what files say, told to a node that was given another one.
+//!   `settings`: what files say, told to a node that was given another one; `time`: what NFs take for the time.
 //!
 //! A group has one worker on each node; a worker has one group at most. A lane is a chain: its packets come
 //! by one queue. Packets come from ports of the gate and leave by ports of the gate.
@@ -33,6 +33,7 @@ mod member;
 mod merge;
 mod settings;
 mod setup;
+mod time;
 mod train;
 
 use headgate_units::{InstanceId, Ticks};
@@ -52,6 +53,7 @@ use link::Links;
 use member::MemberEnd;
 use settings::Settings;
 pub use setup::{Command, Role, Setup};
+use time::GateTime;
 
 /// Group of a worker.
 #[expect(clippy::large_enum_variant, reason = "a worker has one, in a box")]
@@ -61,13 +63,16 @@ pub(crate) enum Replica {
 }
 
 impl Replica {
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(clock: Clock, setup: Setup) -> Self {
         let Setup { group, configuration, settings, chains, links, role, board, events } = setup;
         let common = Common::new(chains, board, events);
         let settings = Settings::new(settings);
         let links = Links::new(group, configuration, links);
         match role {
-            Role::Gate(setup) => Self::Gate(GateEnd::new(setup, common, links, settings)),
+            Role::Gate { setup, wall_us } => {
+                let time = GateTime::new(clock, wall_us);
+                Self::Gate(GateEnd::new((setup, time), common, links, settings))
+            }
             Role::Member { setup, nfs, inside, latch, state_bytes } => {
                 let room = [inside, latch, state_bytes];
                 Self::Member(MemberEnd::new(setup, nfs, room, common, (links, settings)))

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use headgate_shm::memory::PAGE_BYTES;
 use headgate_shm::state::{STATE_BYTES_MAX, STATE_BYTES_MIN, region_bytes};
-use headgate_shm::{ControlLayout, Geometry, Memory, MemoryError, NfSide, Region};
+use headgate_shm::{ControlLayout, Geometry, Memory, MemoryError, NfSide, Region, TimesView};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -175,10 +175,17 @@ impl Connection {
         if let Err(error) = &mapped {
             self.give_up(&error.to_string());
         }
-        let Mapped { region, side, interfaces, state } = mapped?;
+        let Mapped { region, side, interfaces, state, times } = mapped?;
         rustix::io::ioctl_fionbio(&self.socket, true).map_err(MessageError::Socket)?;
-        let (interfaces, state) = (Cell::new(interfaces), Cell::new(state));
-        Ok(Attached { socket: Rc::new(self.socket), welcome, region, side: Rc::new(side), interfaces, state })
+        Ok(Attached {
+            socket: Rc::new(self.socket),
+            welcome,
+            region,
+            side: Rc::new(side),
+            interfaces: Cell::new(interfaces),
+            state: Cell::new(state),
+            times: Cell::new(times),
+        })
     }
 
     /// Waits as long as it takes, but not past a signal to end.
@@ -202,11 +209,13 @@ struct Mapped {
     side: NfSide,
     interfaces: Option<[OwnedFd; 2]>,
     state: Option<Memory>,
+    times: Option<TimesView>,
 }
 
 fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<Mapped, AttachError> {
     let sockets = if welcome.kernel.is_some() { 2 } else { 0 };
-    let wanted = WELCOME_FILES + usize::from(welcome.state.is_some()) + sockets;
+    let wanted =
+        WELCOME_FILES + usize::from(welcome.state.is_some()) + usize::from(welcome.has_times) + sockets;
     let count = files.len();
     let mut files = files.into_iter();
     let (Some(packets), Some(control), Some(directives), true) =
@@ -222,8 +231,10 @@ fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<Mapped, AttachError> {
     let directives = Memory::attach("directives", directives, PAGE_BYTES, false)?;
     let state = welcome.state.as_ref().zip(welcome.state.as_ref().and_then(|_| files.next()));
     let state = state.map(|(told, file)| map_state(told, file)).transpose()?;
+    let times = if welcome.has_times { files.next() } else { None };
     Ok(Mapped {
         state,
+        times: times.map(|file| TimesView::attach(file, geometry)).transpose()?,
         region: Region::attach(packets, geometry)?,
         side: NfSide::attach(control, directives, layout)?,
         interfaces: files.next().zip(files.next()).map(|(towards_in, towards_out)| [towards_in, towards_out]),
@@ -251,6 +262,8 @@ pub struct Attached {
     pub interfaces: Cell<Option<[OwnedFd; 2]>>,
     /// Its state region, until it is taken; none where no state is kept.
     pub state: Cell<Option<Memory>>,
+    /// Times of its packets, until they are taken; none where they have none of their own.
+    pub times: Cell<Option<TimesView>>,
 }
 
 impl Attached {

@@ -185,6 +185,9 @@ pub struct Welcome {
     /// Its kept state, whose region is the file behind the directives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<KeptState>,
+    /// Whether packets have times of their own, which are in the file behind its state: those of its group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_times: bool,
 }
 
 /// State of an NF that outlives its processes.

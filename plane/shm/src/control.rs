@@ -43,7 +43,7 @@ use crate::ring::{Consumer, Parts, Producer, RING_MAX};
 
 /// Version of the interface, the newest that is spoken here. It changes whenever anything in this file or in
 /// the descriptor changes its meaning.
-pub const ABI_VERSION: u32 = 9;
+pub const ABI_VERSION: u32 = 10;
 /// Oldest version that is spoken here. It rises to [`ABI_VERSION`] with a change that this code does not
 /// know to do without; between the two, both sides do as the version says that they agreed on.
 pub const ABI_VERSION_MIN: u32 = 8;

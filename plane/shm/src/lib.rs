@@ -13,6 +13,7 @@
 //! - [`histogram`]: counts of service times;
 //! - [`control`]: what lies where in the memory of one NF instance;
 //! - [`state`]: what an NF keeps, and its undo log;
+//! - [`times`]: when packets came, for NFs to read;
 //! - [`stack`]: the free buffers in the hands of one worker;
 //! - [`offence`]: what an NF can do wrong, each with a name.
 //!
@@ -37,6 +38,8 @@ pub mod stack;
 #[cfg(not(loom))]
 pub mod state;
 mod sync;
+#[cfg(not(loom))]
+pub mod times;
 
 #[cfg(not(loom))]
 pub use control::{Bell, ControlLayout, ManagerSide, NfSide};
@@ -46,3 +49,5 @@ pub use memory::{Memory, MemoryError, Pages, PagesWanted};
 pub use offence::Offence;
 pub use region::Region;
 pub use stack::Stack;
+#[cfg(not(loom))]
+pub use times::{Times, TimesView};

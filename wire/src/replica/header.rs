@@ -10,7 +10,7 @@ use crate::{NoRoomError, ethernet, length_field};
 /// Type of the frames in an Ethernet header: the first of those for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
 /// The version that is written and read.
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 32;
 /// Bytes in front of a packet or body: the Ethernet header and ours.
@@ -141,12 +141,12 @@ pub struct Header {
     pub view: u32,
     /// The last 32 bits of a commit's number, the number of a checkpoint, or of a packet's output; of
     /// [`Kind::HandOver`] 1 where it is wanted; of [`Kind::Taken`] the lanes of which outputs are missing, by
-    /// their bits.
+    /// their bits; of [`Kind::Data`] the low half of its time ([`Header::time_us`]).
     pub seq: u32,
     /// Clock of a packet; of a missing one; of [`Kind::Taken`] the gate's life.
     pub clock: u64,
-    /// The gate's clock in microseconds, which wraps; of [`Kind::Out`] the output before it in its lane
-    /// ([`Header::after`]).
+    /// Of [`Kind::Data`] the high half of its time ([`Header::time_us`]); of [`Kind::Out`] the output before
+    /// it in its lane ([`Header::after`]); 0 of any other.
     pub time: u32,
 }
 
@@ -160,6 +160,18 @@ impl Header {
     #[must_use]
     pub const fn of(kind: Kind, group: u16, view: u32) -> Self {
         Self { kind, group, lane: 0, view, seq: 0, clock: 0, time: 0 }
+    }
+
+    /// Sets when a packet came to the gate, in microseconds.
+    #[must_use]
+    pub const fn at(self, time_us: u64) -> Self {
+        Self { time: (time_us >> 32) as u32, seq: time_us as u32, ..self }
+    }
+
+    /// Returns when a packet came to the gate, in microseconds of the gate's time.
+    #[must_use]
+    pub const fn time_us(&self) -> u64 {
+        (self.time as u64) << 32 | self.seq as u64
     }
 
     /// Sets the output before this one: its clock and number, which are 0 where there is none.

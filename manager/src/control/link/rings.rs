@@ -12,10 +12,13 @@ use headgate_path::link::{LinkEnds, RingEnds};
 use headgate_path::stages::InstanceEnds;
 use headgate_session::inbox::Inbox;
 use headgate_session::message::{Loop, Part, ToNf, Welcome};
-use headgate_shm::{ControlLayout, ManagerSide, Region};
+use headgate_shm::{ControlLayout, ManagerSide, Region, Times};
 
 use super::{Ground, Progress, Seat, Work, handling};
 use crate::control::state::StateHome;
+
+/// Oldest version of the interface in which packets may have times of their own.
+const TIMES_SINCE: u32 = 10;
 
 /// Memory of one process.
 pub struct Rings {
@@ -55,9 +58,25 @@ impl Rings {
         let handed = handed.transpose()?;
         let (told, file) = handed.unzip();
         welcome.state = told;
-        let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
+        let times = ground.config.is_in_group(&seat.nf.name).then(|| times_of(seat, inbox, ground));
+        let times = times.transpose()?;
+        welcome.has_times = times.is_some();
+        let files: Vec<BorrowedFd<'_>> = file.into_iter().chain(times).collect();
         send(inbox, welcome, region, &self.side, &files)
     }
+}
+
+/// Returns the times of the packets of an NF in a group.
+fn times_of<'a>(seat: &Seat, inbox: &Inbox, ground: &'a Ground<'_>) -> Result<BorrowedFd<'a>, String> {
+    let version = inbox.version();
+    if version < TIMES_SINCE {
+        return Err(format!(
+            "in a group time is that of the gate, and it speaks version {version} of the interface, which \
+             knows of none before {TIMES_SINCE}: build it again with the library of this release"
+        ));
+    }
+    let times = ground.fabric.regions[seat.nf.domain.index()].holders.extras.times.as_ref();
+    times.map(Times::file).ok_or_else(|| "its packets have no times".to_owned())
 }
 
 /// Makes new memory for a process of an instance.

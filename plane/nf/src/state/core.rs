@@ -21,6 +21,8 @@ pub struct Core {
     returned: Cell<u32>,
     /// Logical time in microseconds, never 0.
     now_us: Cell<u64>,
+    /// What packets' own time is ahead of this machine's (wraps); 0 where they have none.
+    ahead_us: Cell<u64>,
     /// Whether a burst is at hand.
     is_open: Cell<bool>,
     /// Whether the NF has started: no table is made any more.
@@ -49,6 +51,7 @@ impl Core {
             on_change: OnChange::Discard,
             returned: Cell::new(0),
             now_us: Cell::new(1),
+            ahead_us: Cell::new(0),
             is_open: Cell::new(false),
             has_started: Cell::new(false),
             pieces: RefCell::default(),
@@ -206,9 +209,13 @@ impl Core {
         self.returned.get()
     }
 
-    /// A burst is at hand: state may change.
+    /// A burst is at hand: state may change. The time is that of its packets, where they have their own, or
+    /// this machine's.
     #[inline]
-    pub fn open(&self, now_us: u64) {
+    pub fn open(&self, now_us: u64, packets_us: Option<u64>) {
+        if let Some(packets_us) = packets_us {
+            self.ahead_us.set(packets_us.wrapping_sub(now_us));
+        }
         self.note_time(now_us);
         self.is_open.set(true);
         if let Some(region) = &self.region {
@@ -216,10 +223,10 @@ impl Core {
         }
     }
 
-    /// Notes the time, never 0.
+    /// Notes this machine's time. That of packets goes on by it between two bursts.
     #[inline]
     pub fn note_time(&self, now_us: u64) {
-        self.now_us.set(now_us.max(1));
+        self.now_us.set(now_us.wrapping_add(self.ahead_us.get()).max(1));
     }
 
     /// The NFs are done with the burst.

@@ -49,10 +49,15 @@
 //! is at hand: in [`process`](crate::NetworkFunction::process), not in `timer` or `message`, which may read.
 //! Without that key the same NF keeps them in ordinary memory, and pays nothing for it.
 //!
+//! What is worked on again, by a standby or by another node, has to come to the same. So the time is the
+//! [`Clock`] of the state, and chance is [`Random`]; what follows from a file, from another thread or from
+//! the process's own clock or random numbers is different there.
+//!
 //! A table has a schema: sizes and field names of its keys and values. An NF whose program was replaced by
 //! one with another schema finds the table empty, or is refused (`state.on_change`).
 
 mod bytes;
+mod chance;
 pub(crate) mod core;
 mod error;
 mod hash;
@@ -69,6 +74,7 @@ use std::rc::Rc;
 
 use self::core::Core;
 pub use bytes::{BytesTable, BytesValue};
+pub use chance::{Clock, Random};
 pub use error::{Bound, ENTRIES_MAX, Full, PLAIN_BYTES_MAX, StateError};
 pub use plain::Plain;
 pub use shadow::CHECK_EDITS_VARIABLE;
@@ -119,6 +125,25 @@ impl State {
     /// [`StateError`].
     pub fn bytes_value(&mut self, name: &str, bytes: usize, fields: &str) -> Result<BytesValue, StateError> {
         BytesValue::new(self.core.clone(), &self.full_name(name), bytes, fields)
+    }
+
+    /// The time by which entries get idle, and by which an NF should go whose state is kept. Where a group of
+    /// nodes keeps it, that is the time at which packets came to the gate, in steps of a millisecond and since
+    /// 1970 by the gate's wall clock: the same wherever and whenever they are worked on again. Packets of one
+    /// burst have the same. Anywhere else it is this machine's, since it was started.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        Clock(self.core.clone())
+    }
+
+    /// Random numbers of this name, which go on where they were. They are drawn from the state, so another
+    /// process or node that works on the same packets again draws the same; and they are no secrets from who
+    /// reads the state.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn random(&mut self, name: &str) -> Result<Random, StateError> {
+        Random::new(self.core.clone(), &self.full_name(name))
     }
 
     /// Whether it outlives the process.

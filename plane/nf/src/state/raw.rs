@@ -32,13 +32,16 @@ struct Head {
     stamp: u64,
     /// Slots in use.
     length: u64,
+    /// Next slot to be examined for being idle: which entries make room follows from it.
+    next_swept: u64,
+    _pad: u64,
     /// What the hash is keyed with, so that nobody outside can aim keys at one place.
     secrets: [u64; 2],
 }
 
 const HEAD_BYTES: usize = size_of::<Head>();
 /// Bytes of the head that change.
-const HEAD_SAVED: usize = 16;
+const HEAD_SAVED: usize = 24;
 /// Offsets in a slot.
 const STAMP: usize = 0;
 /// Time of the last change in microseconds; 0 in an empty slot.
@@ -81,8 +84,11 @@ pub struct RawTable {
     entries: u32,
     /// Time without a change after which an entry is idle; `u64::MAX`: never.
     idle_us: u64,
-    /// Next slot to be examined for being idle.
-    next_swept: u32,
+}
+
+/// Returns numbers that nobody outside knows.
+pub fn secrets() -> [u64; 2] {
+    [0u64, 1].map(|number| RandomState::new().hash_one(number))
 }
 
 impl RawTable {
@@ -99,19 +105,18 @@ impl RawTable {
             return Err(StateError::Bound { name: name.to_owned(), entries });
         }
         let slots = entries + entries / 2 + 1;
-        let schema = format!("table {} {} {slots} {fields}", shape.key_bytes, shape.value_bytes);
+        let schema = format!("table 2 {} {} {slots} {fields}", shape.key_bytes, shape.value_bytes);
         let bytes = HEAD_BYTES + slots as usize * shape.slot_bytes;
         let bytes = core.piece(name, number_of(&[&schema]), bytes)?;
         let head = bytes.base.cast::<Head>();
         // SAFETY: the first bytes of the piece, aligned, and nobody else's.
         if unsafe { (*head.as_ptr()).secrets } == [0; 2] {
             // It is new, or who made it died before it had some.
-            let secrets = [0u64, 1].map(|number| RandomState::new().hash_one(number));
             // SAFETY: as above.
-            unsafe { (*head.as_ptr()).secrets = secrets };
+            unsafe { (*head.as_ptr()).secrets = secrets() };
         }
         let idle_us = idle.map_or(u64::MAX, |idle| u64::try_from(idle.as_micros()).unwrap_or(u64::MAX));
-        Ok(Self { core, bytes, slots, entries, idle_us, next_swept: 0 })
+        Ok(Self { core, bytes, slots, entries, idle_us })
     }
 
     fn head(&self) -> *mut Head {
@@ -146,7 +151,8 @@ impl RawTable {
 
     #[inline(always)]
     fn is_idle(&self, seen: u64) -> bool {
-        self.core.now_us().saturating_sub(seen) >= self.idle_us
+        // Of another time altogether is as old: a gate's clock that was set wrong keeps nothing for ever.
+        self.core.now_us().abs_diff(seen) >= self.idle_us
     }
 
     #[inline(always)]
@@ -219,11 +225,29 @@ impl RawTable {
     }
 
     fn set_length(&self, length: u32) {
+        self.save_head();
+        step();
+        // SAFETY: the head, which nobody else has.
+        unsafe { (*self.head()).length = u64::from(length) };
+    }
+
+    fn save_head(&self) {
         // SAFETY: the head, which nobody else has.
         unsafe { self.core.save(self.bytes.base, HEAD_SAVED) };
+    }
+
+    /// Returns the slot at which the last sweep ended. A forged one is as good as any.
+    fn next_swept(&self) -> u32 {
+        // SAFETY: the head lies in the piece.
+        let next = unsafe { (*self.head()).next_swept };
+        if next < u64::from(self.slots) { next as u32 } else { 0 }
+    }
+
+    fn set_next_swept(&self, slot: u32) {
+        self.save_head();
         step();
-        // SAFETY: as above.
-        unsafe { (*self.head()).length = u64::from(length) };
+        // SAFETY: the head, which nobody else has.
+        unsafe { (*self.head()).next_swept = u64::from(slot) };
     }
 
     /// Returns the place of a key's value, to be changed; it is not idle from now on.
@@ -294,17 +318,18 @@ impl RawTable {
 
     /// Removes idle entries among the next `most` slots. Returns how many there were.
     pub fn sweep(&mut self, shape: Shape, most: u32) -> u32 {
-        let mut removed = 0;
+        let (mut removed, mut next) = (0, self.next_swept());
         for _ in 0..most.min(self.slots) {
-            let seen = self.seen(shape, self.next_swept);
+            let seen = self.seen(shape, next);
             if seen != 0 && self.is_idle(seen) {
                 // Another may have moved into its place: it is examined next.
-                self.remove_at(shape, self.next_swept);
+                self.remove_at(shape, next);
                 removed += 1;
             } else {
-                self.next_swept = self.after(self.next_swept);
+                next = self.after(next);
             }
         }
+        self.set_next_swept(next);
         removed
     }
 

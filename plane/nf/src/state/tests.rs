@@ -101,7 +101,7 @@ fn contents(table: &Table<u16, u32>) -> Vec<(u16, u32)> {
 }
 
 fn open(core: &Core, model: &Model) {
-    core.open(SECOND * (1 + model.now));
+    core.open(SECOND * (1 + model.now), None);
 }
 
 /// Does the same with both and compares what they say.
@@ -238,7 +238,7 @@ fn a_value_is_what_the_last_returned_burst_left() {
         let mut state = region.state(base, OnChange::Discard);
         let mut value: Value<Pair> = state.value("pair").unwrap();
         let found = *value.get();
-        state.core.open(1);
+        state.core.open(1, None);
         value.edit().one += 1;
         value.edit().flags[3] += 1;
         state.core.close();
@@ -257,7 +257,7 @@ fn state_changes_in_a_burst_only() {
         let refused = |deed: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(deed)).is_err();
         assert!(refused(&mut || *value.edit() += 1));
         assert!(refused(&mut || assert!(table.insert(1, 1).is_ok())));
-        state.core.open(1);
+        state.core.open(1, None);
         *value.edit() += 1;
         assert!(table.insert(1, 1).is_ok());
         state.core.close();
@@ -271,7 +271,7 @@ fn another_schema_begins_anew_or_is_refused() {
     let region = Region::new();
     let mut state = region.state(0, OnChange::Discard);
     let (mut table, mut value): (_, Value<u32>) = (make(&mut state), state.value("value").unwrap());
-    state.core.open(1);
+    state.core.open(1, None);
     table.insert(1, 1).unwrap();
     *value.edit() = 9;
     state.core.close();

@@ -5,6 +5,7 @@ mod kept;
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headgate_session::arguments::ArgumentError;
@@ -15,7 +16,7 @@ use headgate_shm::descriptor::Descriptor;
 use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::ring::{Consumer, Producer};
 use headgate_shm::{
-    ControlLayout, Geometry, ManagerSide, Memory, PagesWanted, Region, Verdict, doorbell, state,
+    ControlLayout, Geometry, ManagerSide, Memory, PagesWanted, Region, Times, Verdict, doorbell, state,
 };
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socketpair};
@@ -52,6 +53,9 @@ pub struct Manager {
     state: Option<Memory>,
     /// What the NF said of it when it was ready.
     said: Option<StateSaid>,
+    /// Times of packets, if the welcome says that they have some, and that of those sent next.
+    times: Option<Arc<Times>>,
+    time: Duration,
 }
 
 impl Manager {
@@ -94,6 +98,8 @@ impl Manager {
         Self {
             state: state.map(|made| made.expect("memory")),
             said: None,
+            times: welcome.has_times.then(|| Arc::new(Times::create(geometry).expect("memory"))),
+            time: Duration::ZERO,
             socket,
             to_nf: side.receive_producer(),
             from_nf: side.transmit_consumer(),
@@ -153,6 +159,7 @@ impl Manager {
         let control = self.side.control().file();
         let mut files = vec![self.region.file(), control, self.side.directives().file()];
         files.extend(self.state.as_ref().map(|state| state.file()));
+        files.extend(self.times.as_ref().map(|times| times.file()));
         message::send(&self.socket, &ToNf::Welcome(self.welcome.clone()), &files).expect("the NF listens");
         loop {
             match self.hear_one() {
@@ -226,8 +233,16 @@ impl Manager {
         descriptors.len()
     }
 
+    /// Sets the time of the packets that are sent from now on, where the welcome says that they have some.
+    pub const fn set_time(&mut self, time: Duration) {
+        self.time = time;
+    }
+
     fn put(&mut self, frame: &[u8], ingress: u16) -> Descriptor {
         let index = self.free.pop().expect("the window keeps buffers");
+        if let Some(times) = &self.times {
+            times.set(index, self.time.as_micros() as u64);
+        }
         self.region.write(index, HEADROOM_BYTES, frame);
         Descriptor::new(index, HEADROOM_BYTES, frame.len() as u32, u32::from(ingress))
     }

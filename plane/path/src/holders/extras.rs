@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use headgate_shm::Descriptor;
+use headgate_shm::{Descriptor, Times};
 
 use super::service::ServiceHeaders;
 
@@ -48,6 +48,8 @@ pub struct Extras {
     pub clock: Extra,
     /// The service header that the packet came with.
     pub service: ServiceHeaders,
+    /// When the packet came, for NFs that read it: beside logical clocks, in memory that is shared with them.
+    pub times: Option<Times>,
     any: bool,
 }
 
@@ -56,6 +58,7 @@ impl Extras {
         Self {
             clock: Extra::new(buffers, wanted.clock),
             service: ServiceHeaders::new(buffers, wanted.service),
+            times: None,
             any: wanted != ExtrasWanted::default(),
         }
     }
@@ -76,9 +79,20 @@ impl Extras {
         }
     }
 
+    /// Sets when the packet in a buffer came. Does nothing where NFs do not go by it.
+    #[inline]
+    pub fn set_time(&self, index: u32, time_us: u64) {
+        if let Some(times) = &self.times {
+            times.set(index, time_us);
+        }
+    }
+
     /// Copies the words of a packet in a buffer of another region.
     pub fn copy_from(&self, to: u32, other: &Self, from: u32) {
         self.clock.set(to, other.clock.get(from).unwrap_or(0));
+        if let Some(times) = &other.times {
+            self.set_time(to, times.of(from));
+        }
         self.service.copy_from(to, &other.service, from);
     }
 }

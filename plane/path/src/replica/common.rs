@@ -153,8 +153,8 @@ impl Clock {
         Instant(nanoseconds as u64)
     }
 
-    pub const fn micros(self) -> u32 {
-        (self.ticks.0 / if self.ticks_per_micro == 0 { 1 } else { self.ticks_per_micro }) as u32
+    pub const fn micros(self) -> u64 {
+        self.ticks.0 / if self.ticks_per_micro == 0 { 1 } else { self.ticks_per_micro }
     }
 }
 

@@ -24,6 +24,7 @@ use super::link::{Links, Received, ReceivedBody};
 use super::log::Log;
 use super::settings::Settings;
 use super::setup::Command;
+use super::time::GateTime;
 
 /// Part of the log that packets may fill which are not sent yet, as a divisor. Our choice: an active node
 /// that is behind by more than half of what is kept for its failure is overloaded, and the other half is for
@@ -50,6 +51,7 @@ pub(crate) struct GateEnd {
     settings: Settings,
     choice: Gate,
     lanes: Vec<Lane>,
+    time: GateTime,
     /// Outputs that came, and the view in which the active node hears which they are.
     inbox: Inbox,
     inbox_view: View,
@@ -61,7 +63,7 @@ pub(crate) struct GateEnd {
 }
 
 impl GateEnd {
-    pub fn new(setup: Setup, common: Common, links: Links, settings: Settings) -> Self {
+    pub fn new((setup, time): (Setup, GateTime), common: Common, links: Links, settings: Settings) -> Self {
         let lane = |chain: &headgate_units::ChainId| Lane {
             log: Log::new(*chain, setup.log),
             held: VecDeque::with_capacity(setup.log as usize),
@@ -72,6 +74,7 @@ impl GateEnd {
             lanes: common.chains.iter().map(lane).collect(),
             inbox: Inbox::new(common.chains.len(), setup.boot, setup.resend_after),
             inbox_view: View(0),
+            time,
             choice: Gate::new(setup),
             log_max: setup.log,
             resumes: None,
@@ -117,7 +120,10 @@ impl GateEnd {
             return ledger.end(chain, kept.region, DropReason::Uncommitted, &[kept.packet]);
         }
         match self.choice.stamp(clock.instant(), LaneId(lane)) {
-            Stamp::Logged(_) => self.lanes[usize::from(lane)].log.push(ledger, kept, place),
+            Stamp::Logged(_) => {
+                let time_us = self.time.of(clock);
+                self.lanes[usize::from(lane)].log.push(ledger, (kept, place), time_us);
+            }
             Stamp::Shed => ledger.end(chain, kept.region, DropReason::LogFull, &[kept.packet]),
             Stamp::Held => self.hold(ledger, lane, (kept, place)),
         }
@@ -308,13 +314,9 @@ impl GateEnd {
             else {
                 return;
             };
-            let Some(kept) = at.log.get(number) else { continue };
-            let header = Header {
-                lane: u16::from(lane),
-                clock: number,
-                time: clock.micros(),
-                ..self.links.header(Kind::Data, told.view.0)
-            };
+            let Some((kept, time_us)) = at.log.get(number) else { continue };
+            let header = self.links.header(Kind::Data, told.view.0).at(time_us);
+            let header = Header { lane: u16::from(lane), clock: number, ..header };
             if !self.links.send_copy(clock.ticks, ledger, to, header, kept) {
                 self.lanes[usize::from(lane)].unsent = Some(number);
                 return;

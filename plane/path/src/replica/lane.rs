@@ -17,6 +17,8 @@ pub(crate) struct Early {
     pub kept: Kept,
     pub view: View,
     pub clock: u64,
+    /// When it came to the gate.
+    pub time_us: u64,
 }
 
 /// Lane of a node.

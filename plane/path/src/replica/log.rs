@@ -17,7 +17,8 @@ pub(crate) struct Log {
     chain: ChainId,
     /// Clock of the last packet that is not here any more.
     trimmed: u64,
-    packets: VecDeque<Kept>,
+    /// Packets, each with the time at which it came.
+    packets: VecDeque<(Kept, u64)>,
 }
 
 impl Log {
@@ -35,15 +36,15 @@ impl Log {
         self.packets.len()
     }
 
-    /// Keeps the packet with the next clock.
-    pub fn push(&mut self, ledger: &Ledger, kept: Kept, place: Place) {
+    /// Keeps the packet with the next clock, which came at this time.
+    pub fn push(&mut self, ledger: &Ledger, (kept, place): (Kept, Place), time_us: u64) {
         let holders = &ledger.store(kept.region).holders;
         holders.set_place(kept.packet.index(), place.held_by(Holder::LOG));
-        self.packets.push_back(kept);
+        self.packets.push_back((kept, time_us));
     }
 
-    /// Returns the packet of a clock.
-    pub fn get(&self, clock: u64) -> Option<Kept> {
+    /// Returns the packet of a clock, and when it came.
+    pub fn get(&self, clock: u64) -> Option<(Kept, u64)> {
         let at = clock.checked_sub(self.trimmed + 1)?;
         self.packets.get(usize::try_from(at).ok()?).copied()
     }
@@ -51,7 +52,7 @@ impl Log {
     /// Forgets packets up to a clock: they have left for good.
     pub fn trim(&mut self, ledger: &mut Ledger, to: u64) {
         let count = to.saturating_sub(self.trimmed).min(self.packets.len() as u64);
-        for kept in self.packets.drain(..count as usize) {
+        for (kept, _) in self.packets.drain(..count as usize) {
             ledger.release(kept.region, kept.packet);
         }
         self.trimmed = self.trimmed.max(to);

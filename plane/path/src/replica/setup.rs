@@ -13,7 +13,12 @@ use super::link::LinkEnd;
 /// Part of a node in a group.
 pub enum Role {
     /// Gate.
-    Gate(gate::Setup),
+    Gate {
+        /// Settings of its choices.
+        setup: gate::Setup,
+        /// The wall clock in microseconds since 1970, from which the time of the group goes on.
+        wall_us: u64,
+    },
     /// Node that works or stands by.
     Member {
         /// Settings of its choices.

@@ -31,7 +31,7 @@ impl Worker {
                 self.ledger.ends = Some(Vec::with_capacity(ENDS));
                 self.stages.in_group = true;
             }
-            self.replica = Some(Box::new(Replica::new(*setup)));
+            self.replica = Some(Box::new(Replica::new(clock, *setup)));
         } else if let Some(replica) = &mut self.replica {
             replica.obey(clock, &mut self.ledger, command);
         }

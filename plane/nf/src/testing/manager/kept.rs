@@ -23,8 +23,8 @@ impl Manager {
         let (socket, theirs) = socketpair(FAMILY, KIND, SocketFlags::CLOEXEC, None).expect("a socket pair");
         let file = self.state.as_ref().expect("state is kept").duplicate_file().expect("a descriptor");
         let state = Memory::attach("state", file, PAGE_BYTES, true).expect("sealed memory");
-        let region = self.region.clone();
-        (Self { state: Some(state), region, ..Self::over(socket, welcome) }, theirs)
+        let (region, times) = (self.region.clone(), self.times.clone());
+        (Self { state: Some(state), region, times, ..Self::over(socket, welcome) }, theirs)
     }
 
     /// Gives the NF what another manager's NF keeps, in the place of what it keeps, as a node does that takes

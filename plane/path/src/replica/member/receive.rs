@@ -127,7 +127,8 @@ impl MemberEnd {
             self.common.board.refuse(Refusal::ForeignGroup);
             return ledger.release(kept.region, kept.packet);
         }
-        let early = Early { kept, view: View(header.view), clock: header.clock };
+        let (view, time_us) = (View(header.view), header.time_us());
+        let early = Early { kept, view, clock: header.clock, time_us };
         if let Some(last) = self.lanes[lane].early.back() {
             if last.clock + 1 == early.clock && last.view == early.view {
                 return self.wait(ledger, lane, early);
@@ -200,7 +201,9 @@ impl MemberEnd {
         } else {
             ledger.store(region).holders.place(packet.index())
         };
-        ledger.store(region).holders.extras.clock.set(packet.index(), self.word(early.clock));
+        let extras = &ledger.store(region).holders.extras;
+        extras.clock.set(packet.index(), self.word(early.clock));
+        extras.set_time(packet.index(), early.time_us);
         self.lanes[lane].enter(early.clock);
         self.is_fresh = false;
         if burst.count == 0 {

@@ -34,7 +34,7 @@ fn a_packet_that_no_link_carries_ends_at_the_gate() {
 fn an_nf_that_makes_a_packet_too_long_for_the_link_loses_that_one_alone() {
     let mut trio = Trio::new(one_lane(), 21);
     trio.protected();
-    let mut honest = super::witness::witness(trio.node(LEFT).states[0].clone(), None);
+    let mut honest = super::witness::witness(trio.node(LEFT).states[0].clone(), None, None);
     let lengthens = move |region: &Region, packet: Descriptor| {
         let done = honest(region, packet);
         let mut frame = vec![0; packet.length() as usize];

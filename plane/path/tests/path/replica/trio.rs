@@ -30,6 +30,10 @@ pub const LOG: u64 = 512;
 pub const STATE_BYTES: u32 = 1 << 16;
 pub const GROUP: u16 = 3;
 const CONFIGURATION: u64 = 0x5eed;
+/// The gate's wall clock at its start.
+pub const WALL_US: u64 = 5_000_000;
+/// Its counter then, in microseconds: it takes part from its first pass on.
+pub const BEGAN_US: u64 = 2;
 /// What files of the nodes say, longer than a frame.
 pub const SETTINGS: [u8; 4000] = [b'x'; 4000];
 
@@ -163,7 +167,8 @@ impl Node {
     fn handle(&mut self, nfs: &Nfs) {
         for (number, state) in self.states.iter().enumerate() {
             let drops = nfs.drops.filter(|_| number == 0);
-            self.world.on(number as u16, witness(state.clone(), drops));
+            let times = nfs.shows_time.then(|| self.world.holders[0].clone());
+            self.world.on(number as u16, witness(state.clone(), drops, times));
         }
     }
 }
@@ -180,6 +185,8 @@ pub struct Nfs {
     pub chains: Vec<Vec<u16>>,
     /// Sequence numbers that the first NF drops are multiples of this.
     pub drops: Option<u32>,
+    /// Whether they show packets' times.
+    pub shows_time: bool,
 }
 
 /// The three nodes.
@@ -219,7 +226,8 @@ impl Trio {
             layout = layout.chain(&[], exit).rule(from_port(lane, lane + 1));
         }
         let peers = [Peer::Node(NodeId(0)), Peer::Node(NodeId(1))];
-        let gate = Node::new(layout, &peers, Role::Gate(setup), lanes.into());
+        let role = Role::Gate { setup, wall_us: WALL_US };
+        let gate = Node::new(layout, &peers, role, lanes.into());
         let random = Random(seed);
         let mut trio =
             Self { gate, nodes: [None, None], nfs, boots: [0, 0], random, losses: 0, doubles: 0, frames: 0 };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use headgate_path::holders::Holders;
 use headgate_shm::{Descriptor, Region};
 
 use crate::harness::frames::label;
@@ -47,13 +48,15 @@ impl Kept {
 pub type Shared = Arc<Mutex<Kept>>;
 
 /// Returns a handler that works with this state. `drops`: every packet with a sequence number that this
-/// divides ends here.
-pub fn witness(state: Shared, drops: Option<u32>) -> Handler {
+/// divides ends here. `times`: the second word is the packet's time in milliseconds.
+pub fn witness(state: Shared, drops: Option<u32>, times: Option<Arc<Holders>>) -> Handler {
     Box::new(move |region: &Region, packet: Descriptor| {
         let mut frame = vec![0; packet.length() as usize];
         region.read(packet, &mut frame);
         let label = label(&frame);
         let [total, count] = state.lock().unwrap().see(label.flow);
+        let time = times.as_ref().and_then(|holders| holders.extras.times.as_ref());
+        let count = time.map_or(count, |times| (times.of(packet.index()) / 1000) as u32);
         let words = [total.to_be_bytes(), count.to_be_bytes()].concat();
         region.write(packet.index(), packet.offset() + AT, &words);
         let ends = drops.is_some_and(|every| label.sequence.is_multiple_of(every));
