@@ -103,7 +103,8 @@ fn seen(lab: &Lab, node: &str) -> [u64; 2] {
     ["packets", "flows"].map(|key| answer[key].as_u64().unwrap())
 }
 
-/// Clocks of machines that were not started together say nothing of when a flow was last seen: the gate's does.
+/// Clocks of machines that were not started together say nothing of when a flow was last seen: that of the
+/// gate does.
 #[test]
 fn flows_are_as_old_on_a_machine_that_runs_for_longer() {
     if !is_root() {

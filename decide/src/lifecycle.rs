@@ -113,8 +113,8 @@ const ALONE: Span = Span::from_secs(1);
 /// Maximum time in which an NF that is to stop returns its packets, and again ends. Our choice: a thousand
 /// times what one takes whose core is free.
 pub const STOP_PATIENCE: Span = Span::from_secs(2);
-/// Maximum time that packets wait for a standby that has its core. Our choice: a hundred times what one takes that has to be
-/// started first, and less than connections take to give up.
+/// Maximum time that packets wait for a standby that has its core. Our choice: a hundred times what one takes
+/// that has to be started first, and less than connections take to give up.
 pub const TAKEOVER_PATIENCE: Span = Span::from_secs(1);
 /// Time between two samples of whether an instance that stops has returned its packets. Our choice: a
 /// thousandth of the patience with it.

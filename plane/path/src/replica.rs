@@ -8,7 +8,7 @@
 //!   or, in a replay, obeyed (`merge`, `journal`), and wait in the `latch` (holder [`Holder::LATCH`])
 //!   until the standby knows what they rest on. `checkpoint` sends and stores copies of the NFs' state.
 //! - `link`: frames to and from other nodes, `train`: packets that travel in one; `codec`: messages as bytes;
-//!   `settings`: what files say, told to a node that was given another one; `time`: what NFs take for the time.
+//!   `settings`: what files say, told to a node that was given another one; `time`: what NFs take for it.
 //!
 //! A group has one worker on each node; a worker has one group at most. A lane is a chain: its packets come
 //! by one queue. Packets come from ports of the gate and leave by ports of the gate.

@@ -24,7 +24,8 @@ const fn bytes_for(geometry: Geometry) -> usize {
 fn words(memory: &Memory, geometry: Geometry) -> &[AtomicU64] {
     assert!(memory.bytes() >= bytes_for(geometry), "the mapping has a word for each buffer");
     let first: NonNull<AtomicU64> = memory.base().cast();
-    // SAFETY: the mapping is page-aligned, lives as long as `memory` and is long enough; any bytes are a word.
+    // SAFETY: the mapping is page-aligned, lives as long as `memory` and is long enough; any bytes are a
+    // word.
     unsafe { std::slice::from_raw_parts(first.as_ptr(), geometry.indices() as usize) }
 }
 

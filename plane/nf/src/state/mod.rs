@@ -127,10 +127,10 @@ impl State {
         BytesValue::new(self.core.clone(), &self.full_name(name), bytes, fields)
     }
 
-    /// The time by which entries get idle, and by which an NF should go whose state is kept. Where a group of
-    /// nodes keeps it, that is the time at which packets came to the gate, in steps of a millisecond and since
-    /// 1970 by the gate's wall clock: the same wherever and whenever they are worked on again. Packets of one
-    /// burst have the same. Anywhere else it is this machine's, since it was started.
+    /// The time by which entries get idle, and by which an NF should go whose state is kept. Where a group
+    /// of nodes keeps it, that is the time at which packets came to the gate, in steps of a millisecond and
+    /// since 1970 by the gate's wall clock: the same wherever and whenever they are worked on again. Packets
+    /// of one burst have the same. Anywhere else it is this machine's, since it was started.
     #[must_use]
     pub fn clock(&self) -> Clock {
         Clock(self.core.clone())

@@ -1,6 +1,7 @@
 //! A manager's part, played by a test: memory, rings and socket of one NF, seen from the other side.
 
 mod kept;
+mod words;
 
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headgate_session::arguments::ArgumentError;
-use headgate_session::message::{self, FromNf, MessageError, StateSaid, ToNf, Welcome};
+use headgate_session::message::{self, FromNf, StateSaid, ToNf, Welcome};
 use headgate_session::version::Versions;
 use headgate_shm::control::{Orders, Progress, lent_for};
 use headgate_shm::descriptor::Descriptor;
@@ -184,30 +185,6 @@ impl Manager {
         &self.refused
     }
 
-    /// The next word from the NF; `None` when it closed the connection.
-    fn hear_one(&self) -> Option<FromNf> {
-        wait_readable(&self.socket);
-        match message::receive::<FromNf>(&self.socket) {
-            Ok(received) => received.map(|(word, _)| word),
-            Err(MessageError::Closed) => None,
-            Err(error) => panic!("from the NF: {error}"),
-        }
-    }
-
-    fn note(&mut self, word: FromNf) {
-        match word {
-            FromNf::Message { body } => self.heard.push_back(body),
-            FromNf::Answer { number, body, refused } => {
-                self.answers.push_back((number, if refused { Err(body) } else { Ok(body) }));
-            }
-            FromNf::Counters { names } => self.counters = names,
-            FromNf::Goodbye { reason, refused } => (self.goodbye, self.refused) = (Some(reason), refused),
-            FromNf::Seated { .. } | FromNf::Hello { .. } | FromNf::Ready { .. } => {
-                panic!("{word:?} where it is not expected")
-            }
-        }
-    }
-
     /// Lends the NF empty buffers in place of those it used.
     fn lend_more(&mut self) {
         while self.empty.len() < self.granted {
@@ -231,11 +208,6 @@ impl Manager {
         self.ring_bell();
         self.sent.extend(&descriptors);
         descriptors.len()
-    }
-
-    /// Sets the time of the packets that are sent from now on, where the welcome says that they have some.
-    pub const fn set_time(&mut self, time: Duration) {
-        self.time = time;
     }
 
     fn put(&mut self, frame: &[u8], ingress: u16) -> Descriptor {

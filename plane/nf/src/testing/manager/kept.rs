@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use headgate_session::message::{self, Part, StateSaid, ToNf};
 use headgate_shm::memory::PAGE_BYTES;
@@ -94,6 +95,11 @@ impl Manager {
         let (socket, theirs) = socketpair(FAMILY, KIND, SocketFlags::CLOEXEC, None).expect("a socket pair");
         let next = Self { state: self.state.take(), ..Self::over(socket, welcome) };
         (next, theirs, last)
+    }
+
+    /// Sets the time of the packets that are sent from now on, where the welcome says that they have some.
+    pub const fn set_time(&mut self, time: Duration) {
+        self.time = time;
     }
 
     /// Gives the NF other arguments than the welcome had, before it is admitted.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use headgate_decide::pressure::QueueMarks;
-use headgate_path::holders::ExtrasWanted;
+use headgate_path::holders::{ExtrasWanted, Holders};
 use headgate_path::link::Handling;
 use headgate_path::plan::{
     Across, Chain, ChainPath, Exit, Inner, KnownFlows, NodeId, OnFailure, Senders, Server, Share, Stage,
@@ -11,6 +11,7 @@ use headgate_path::plan::{
 };
 use headgate_path::rules::Rule;
 use headgate_port::Queue;
+use headgate_shm::{Pages, Region, Times};
 use headgate_units::{ChainId, InstanceId, NfId, PortId, Ticks};
 use headgate_wire::MacAddress;
 use headgate_wire::nsh::ServicePath;
@@ -77,6 +78,15 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Makes the records of a region.
+    pub fn records_of(&self, region: &Region) -> Holders {
+        let mut holders = Holders::new(region.geometry(), self.extras, Pages::Huge);
+        if self.extras.clock {
+            holders.extras.times = Some(Times::create(region.geometry()).unwrap());
+        }
+        holders
+    }
+
     /// Returns one worker, and nothing else.
     pub fn new() -> Self {
         Self {

@@ -28,7 +28,7 @@ use headgate_path::rules::Rules;
 use headgate_path::signals::Signals;
 use headgate_path::stages::InstanceEnds;
 use headgate_path::worker::{Command, Event, Mailbox, Pass, Setup, Worker};
-use headgate_shm::{ControlLayout, Geometry, ManagerSide, Pages, PagesWanted, Region, Stack, Times};
+use headgate_shm::{ControlLayout, Geometry, ManagerSide, Pages, PagesWanted, Region, Stack};
 use headgate_units::{ChainId, CoreId, InstanceId, PortId, RegionId, Ticks, WorkerId};
 
 use layout::{At, Layout};
@@ -79,14 +79,7 @@ impl World {
         let shapes = layout.regions.iter().map(shape);
         let regions: Vec<Region> =
             shapes.map(|shape| Region::create("test", shape, PagesWanted::Ordinary).unwrap()).collect();
-        let records = |region: &Region| {
-            let mut holders = Holders::new(region.geometry(), layout.extras, Pages::Huge);
-            if layout.extras.clock {
-                holders.extras.times = Some(Times::create(region.geometry()).unwrap());
-            }
-            holders
-        };
-        let holders: Vec<_> = regions.iter().map(|region| Arc::new(records(region))).collect();
+        let holders: Vec<_> = regions.iter().map(|region| Arc::new(layout.records_of(region))).collect();
         let signals =
             Signals::new(layout.workers, layout.chains_max, layout.instances_max, layout.shed_by_flow);
         let mut world = Self {
