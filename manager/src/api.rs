@@ -51,7 +51,7 @@ pub(crate) enum Asked {
     /// The manager that this one followed has ended, and undone what it had changed on the machine.
     Alone,
     /// A group of this node has something to say.
-    Group(Box<News>),
+    Group(u16, Box<News>),
     /// The store is as the node's agent saw it.
     Store(Box<StoreStatus>),
 }
@@ -149,10 +149,10 @@ impl Handle {
         let _ = self.send(Asked::Alone);
     }
 
-    /// Tells the loop what a group has to say.
-    pub(crate) fn tell_group(&self, news: News) {
+    /// Tells the loop what the group of this number has to say.
+    pub(crate) fn tell_group(&self, group: u16, news: News) {
         // One that has ended takes part no longer.
-        let _ = self.send(Asked::Group(Box::new(news)));
+        let _ = self.send(Asked::Group(group, Box::new(news)));
     }
 
     /// Sets what is said of the store.

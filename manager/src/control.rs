@@ -75,6 +75,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use headgate_decide::evacuate::Evacuation;
+use headgate_decide::record::Entry;
 use headgate_decide::shutdown::{self, Shutdown};
 use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, NfId, Span};
 use headgate_decide::wake::poll_before_sleep;
@@ -95,7 +97,7 @@ use crate::layout::Numbers;
 use crate::log::{Log, LogNews};
 use crate::output::Outputs;
 use crate::ports::PortHome;
-use crate::record::Recorder;
+use crate::record::{Recorded, Recorder};
 use crate::status::{EventCode, NfStatus, Snapshot};
 use crate::users::Users;
 use crate::wiring::Wiring;
@@ -216,7 +218,9 @@ pub struct Control {
     ways: Ways,
     beats: Option<Beats>,
     steering: Steering,
-    replication: Option<Replication>,
+    replications: Vec<Replication>,
+    /// What is done with its groups while the node is warned that it will lose its power.
+    evacuation: Recorded<Evacuation>,
 }
 
 /// Parts of a control loop.
@@ -251,8 +255,8 @@ pub struct Parts {
     pub bfd: Option<Sessions>,
     /// What nodes tell each other, where packets go over links.
     pub beats: Option<Beats>,
-    /// The node's part in a group, if it has one.
-    pub replication: Option<Replication>,
+    /// The node's parts in groups.
+    pub replications: Vec<Replication>,
 }
 
 /// Changes the machine as the configuration wants it. Returns what undoes it, the groups of NFs, and what
@@ -288,7 +292,7 @@ impl Control {
     /// Returns a loop that has started nothing yet.
     pub fn new(parts: Parts) -> Self {
         let Parts { config, source, settings, fabric, ports, outputs, numbers, janitor, .. } = parts;
-        let Parts { coming, fate, inbox, reception, started_ns, bfd, beats, replication, .. } = parts;
+        let Parts { coming, fate, inbox, reception, started_ns, bfd, beats, replications, .. } = parts;
         let (ledger, groups, refused) = prepare(&config, janitor.clone(), coming.is_none());
         let recorder = &settings.recorder;
         Self {
@@ -301,6 +305,7 @@ impl Control {
             objectives: Objectives::new(recorder),
             taken: Taken::new(recorder),
             instances: Instances::new(recorder.clone()),
+            evacuation: Recorded::new(recorder, Moment::default(), (), Entry::Evacuation),
             ways: Ways::new(&config),
             steering: Steering::default(),
             config,
@@ -330,7 +335,7 @@ impl Control {
             inbox,
             bfd,
             beats,
-            replication,
+            replications,
         }
     }
 
@@ -360,7 +365,7 @@ impl Control {
         for nf in self.config.nfs.clone() {
             self.add_instances(&nf);
         }
-        self.join_group();
+        self.join_groups();
         loop {
             let Woken { heard, passes } = self.wait();
             self.tend_scheduling();
@@ -387,7 +392,7 @@ impl Control {
         self.read_worker_events();
         self.tend_watchers();
         self.tend_instances(heard);
-        self.tend_group();
+        self.tend_groups();
         self.questions.poll(self.now());
         self.tend_reception();
         self.tend_opening();
@@ -429,7 +434,7 @@ impl Control {
 
     /// Sleeps until something happens or is due.
     fn wait(&self) -> Woken {
-        let restores = self.replication.as_ref().is_some_and(Replication::is_hurried);
+        let restores = self.replications.iter().any(Replication::is_hurried);
         let is_hurried = self.instances.are_hurried() || self.handover.is_hurried() || restores;
         let mut patience = if is_hurried { PASS_SOON } else { PASS_EVERY };
         if let Some(due) = self.instances.poll_at() {
@@ -752,9 +757,7 @@ impl Control {
                 // Others hear it at once, and go on without this node.
                 self.bfd = None;
                 self.beats = None;
-                if let Some(replication) = &self.replication {
-                    replication.leave();
-                }
+                self.replications.iter().for_each(Replication::leave);
                 self.fabric.post_all(|| Command::Receive(false));
                 // Who has taken this plan has obeyed that, too.
                 self.fabric.publish();

@@ -293,9 +293,8 @@ fn assemble(config: Config, settings: Settings, around: Around) -> Result<Contro
     let ports = opened.homes;
     let outputs = Outputs::start(kept, settings.log.clone()).map_err(|cause| StartError::Thread { cause })?;
     let started_ns = clock.now_ns();
-    let replication = replicate(&config, &fabric, &numbers, (handle, &settings.recorder), started_ns)?;
-    let reach: ReachTold = replication.as_ref().map_or(Box::new(|_| {}), |one| Box::new(one.reach(&config)));
-    let bfd = sessions(&config, clock, started_ns, &fabric, reach)?;
+    let replications = replicate(&config, &fabric, &numbers, &handle, started_ns)?;
+    let bfd = sessions(&config, clock, started_ns, &fabric, reach_of(&config, &replications))?;
     let parts = Parts {
         beats: beats(&config, clock, started_ns)?,
         config,
@@ -312,7 +311,7 @@ fn assemble(config: Config, settings: Settings, around: Around) -> Result<Contro
         inbox,
         started_ns,
         bfd,
-        replication,
+        replications,
     };
     Ok(Control::new(parts))
 }
@@ -335,30 +334,36 @@ fn beats(config: &Config, clock: Clock, started_ns: u64) -> Result<Option<Beats>
     Ok(node.map(|node| Beats::start(node, clock, started_ns)).transpose()?)
 }
 
-/// Opens the node's part in its group, if it has one.
+/// Opens the node's parts in its groups.
 fn replicate(
     config: &Config,
     fabric: &fabric::Fabric,
     numbers: &layout::Numbers,
-    (handle, recorder): (Handle, &record::Recorder),
+    handle: &Handle,
     started_ns: u64,
-) -> Result<Option<Replication>, StartError> {
-    let group = config.node.as_ref().and_then(|node| node.groups.first());
-    let Some(group) = group else { return Ok(None) };
+) -> Result<Vec<Replication>, StartError> {
     let number = |name: &String| numbers.chains.get(name).map(|number| ChainId(*number));
-    let lanes = group.chains.iter().filter_map(|chain| number(&config.chains[chain.index()].name));
-    let frame_bytes = fabric.regions.iter().map(|home| home.region.geometry().frame_bytes_max());
-    let base = Base {
-        lanes: lanes.collect(),
-        mailbox: fabric.workers[WORKER.index()].mailbox.clone(),
-        handle,
-        recorder: recorder.clone(),
-        frame_bytes: frame_bytes.collect(),
-        clock: fabric.clock,
-        started_ns,
+    let open = |group: &config::model::Group| {
+        let lanes = group.chains.iter().filter_map(|chain| number(&config.chains[chain.index()].name));
+        let frame_bytes = fabric.regions.iter().map(|home| home.region.geometry().frame_bytes_max());
+        let base = Base {
+            lanes: lanes.collect(),
+            mailbox: fabric.workers[WORKER.index()].mailbox.clone(),
+            handle: handle.clone(),
+            frame_bytes: frame_bytes.collect(),
+            clock: fabric.clock,
+            started_ns,
+        };
+        let opened = Replication::open(config, group, base);
+        opened.map_err(|why| StartError::Group { group: group.name.clone(), why })
     };
-    let opened = Replication::open(config, group, base);
-    opened.map(Some).map_err(|why| StartError::Group { group: group.name.clone(), why })
+    config.node.iter().flat_map(|node| &node.groups).map(open).collect()
+}
+
+/// Returns what tells all groups which links and nodes are within reach.
+fn reach_of(config: &Config, replications: &[Replication]) -> ReachTold {
+    let mut told: Vec<_> = replications.iter().map(|one| one.reach(config)).collect();
+    Box::new(move |reach| told.iter_mut().for_each(|tell| tell(reach)))
 }
 
 /// Returns how a manager follows the one of its name that runs.

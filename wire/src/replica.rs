@@ -28,5 +28,6 @@ mod tests;
 pub use body::{Assignment, Commit, Incarnation, Message, Part, Run, StateEnd, StateSum};
 pub use clocks::{Clocks, Cut, LANES_MAX};
 pub use header::{
-    Body, ETHERTYPE, FRONT_BYTES, Frame, FrameError, HEADER_BYTES, Header, Kind, VERSION, sum_of_state,
+    Body, ETHERTYPE, FRONT_BYTES, Frame, FrameError, GROUP_AT, HEADER_BYTES, Header, Kind, VERSION,
+    sum_of_state,
 };

@@ -7,6 +7,7 @@ pub mod across;
 mod groups;
 mod links;
 pub mod part;
+mod room;
 mod sharing;
 pub mod topology;
 mod whole;

@@ -1,6 +1,6 @@
 //! Numbered packets between two hosts: what is lost, doubled or out of order shows in the numbers.
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -19,10 +19,11 @@ const QUIET: u32 = 10;
 /// Waits until something holds, or fails with a description of it.
 pub type Eventually<'a> = &'a dyn Fn(&str, &mut dyn FnMut() -> bool);
 
-/// Numbers on their way from the left host to the right one.
+/// Numbers on their way from one host to the other.
 pub struct Numbers<'a> {
     eventually: Eventually<'a>,
     sender: UdpSocket,
+    to: Ipv4Addr,
     receiver: UdpSocket,
     stop: AtomicBool,
     received: AtomicU64,
@@ -34,25 +35,39 @@ fn socket(host: &Endpoint, port: u16) -> UdpSocket {
     socket
 }
 
+fn address_of(host: &Endpoint) -> Ipv4Addr {
+    let first = host.addresses.iter().find_map(|address| match address {
+        IpAddr::V4(address) => Some(*address),
+        IpAddr::V6(_) => None,
+    });
+    first.expect("a host has an address")
+}
+
 impl<'a> Numbers<'a> {
-    /// Opens a socket on each host, and says something until it arrives, so that both know each other.
+    /// Opens a socket on each host, and says something until it arrives, so that both know each other: from
+    /// the left host to the right one.
     pub fn between(hosts: &Namespaces, eventually: Eventually<'a>) -> Self {
-        let (sender, receiver) = (socket(&hosts.left, PORT + 1), socket(&hosts.right, PORT));
+        Self::from_to([&hosts.left, &hosts.right], eventually)
+    }
+
+    /// The same from one host to another.
+    pub fn from_to([from, to]: [&Endpoint; 2], eventually: Eventually<'a>) -> Self {
+        let (sender, receiver, to) = (socket(from, PORT + 1), socket(to, PORT), address_of(to));
         let mut buffer = [0; 16];
         eventually("the hosts hear each other", &mut || {
             // Until the neighbour is known it may be refused.
-            let _ = sender.send_to(b"hello", ("192.0.2.2", PORT));
+            let _ = sender.send_to(b"hello", (to, PORT));
             receiver.recv(&mut buffer).is_ok()
         });
         while receiver.recv(&mut buffer).is_ok() {}
-        Self { eventually, sender, receiver, stop: AtomicBool::new(false), received: AtomicU64::new(0) }
+        Self { eventually, sender, to, receiver, stop: AtomicBool::new(false), received: AtomicU64::new(0) }
     }
 
     /// Sends numbers while something is done. Returns how many were sent, and those that arrived.
     pub fn while_doing(&self, work: impl FnOnce()) -> (u64, Vec<u64>) {
         thread::scope(|scope| {
-            let Self { sender, receiver, stop, received, .. } = self;
-            let sending = scope.spawn(|| send(sender, stop, received));
+            let Self { sender, to, receiver, stop, received, .. } = self;
+            let sending = scope.spawn(|| send((sender, *to), stop, received));
             let receiving = scope.spawn(|| receive(receiver, stop, received));
             let ends = Ends(stop);
             work();
@@ -70,11 +85,11 @@ impl<'a> Numbers<'a> {
 }
 
 /// Sends numbers until it is stopped, never more than sockets and rings hold while nobody takes any.
-fn send(socket: &UdpSocket, stop: &AtomicBool, received: &AtomicU64) -> u64 {
+fn send((socket, to): (&UdpSocket, Ipv4Addr), stop: &AtomicBool, received: &AtomicU64) -> u64 {
     let mut number = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         if number - received.load(Ordering::Relaxed) < UNDER_WAY_MAX {
-            socket.send_to(&number.to_be_bytes(), ("192.0.2.2", PORT)).unwrap();
+            socket.send_to(&number.to_be_bytes(), (to, PORT)).unwrap();
             number += 1;
         }
         thread::sleep(PAUSE);

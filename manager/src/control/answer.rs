@@ -29,7 +29,7 @@ impl Control {
                 }
                 Asked::Event { code, who, what } => self.log(code, &who, what),
                 Asked::Alone => self.set_up_machine(),
-                Asked::Group(news) => self.on_group_news(*news),
+                Asked::Group(group, news) => self.on_group_news(group, *news),
                 Asked::Store(store) => self.steering.store = Some(*store),
             }
         }

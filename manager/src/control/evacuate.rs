@@ -30,46 +30,58 @@ impl Control {
             None => (EventCode::NodeWarningWithdrawn, "this node keeps its power".to_owned()),
         };
         let mut actions = Vec::new();
-        let then = match &mut self.replication {
-            None => "it is of no group: nothing is handed over".to_owned(),
-            Some(replication) if replication.group.role == Role::Gate => format!(
-                "it is the gate of group `{}`: while it is down nothing enters or leaves, and nothing is handed over",
-                replication.group.name
-            ),
-            Some(replication) => {
-                let was_warned = replication.evacuation.until().is_some();
-                if within_ms.is_none() && !was_warned {
-                    return Err(RequestError::failed("there is no warning to withdraw".to_owned()));
-                }
-                let part = replication.of_evacuation().part;
-                let event =
-                    within_ms.map_or(Told::Withdrawn, |ms| Told::Warned { within: Span::from_millis(ms) });
-                replication.evacuation.on(now, event, &mut actions);
-                told::warned(&replication.group.name, within_ms.is_some(), part)
+        let is_gate = |replication: &&Replication| replication.group.role == Role::Gate;
+        let works = self.replications.iter().any(|replication| !is_gate(&replication));
+        if works {
+            if within_ms.is_none() && self.evacuation.until().is_none() {
+                return Err(RequestError::failed("there is no warning to withdraw".to_owned()));
             }
-        };
-        self.log(code, "manager", format!("{what}; {then}"));
+            let event =
+                within_ms.map_or(Told::Withdrawn, |ms| Told::Warned { within: Span::from_millis(ms) });
+            self.evacuation.on(now, event, &mut actions);
+        }
+        let then = self.replications.iter().map(|replication| {
+            let name = &replication.group.name;
+            if is_gate(&replication) {
+                return format!(
+                    "it is the gate of group `{name}`: while it is down nothing enters or leaves, and nothing is handed \
+                     over"
+                );
+            }
+            told::warned(name, within_ms.is_some(), replication.of_evacuation().part)
+        });
+        let mut then: Vec<String> = then.collect();
+        if then.is_empty() {
+            then.push("it is of no group: nothing is handed over".to_owned());
+        }
+        self.log(code, "manager", format!("{what}; {}", then.join("; ")));
         self.evacuate(&actions);
         self.tend_evacuation();
-        answer(&Applied { changes: vec![what, then] })
+        answer(&Applied { changes: [what].into_iter().chain(then).collect() })
     }
 
     /// Goes on with groups that leave or come back.
     pub(super) fn tend_evacuation(&mut self) {
         let now = self.now();
-        let Some(replication) = &mut self.replication else { return };
-        if !replication.evacuation.is_due(now) {
+        if !self.evacuation.is_due(now) {
             return;
         }
-        let (group, mut actions) = (replication.of_evacuation(), Vec::new());
-        replication.evacuation.poll(now, &[group], &mut actions);
+        let works = self.replications.iter().filter(|replication| replication.group.role != Role::Gate);
+        let (groups, mut actions) = (works.map(Replication::of_evacuation).collect::<Vec<_>>(), Vec::new());
+        self.evacuation.poll(now, &groups, &mut actions);
         self.evacuate(&actions);
     }
 
-    /// Does what was decided. A node is of one group, whose gate is asked.
+    /// Does what was decided: the gate of a group is asked.
     fn evacuate(&mut self, actions: &[Action]) {
         for action in actions {
-            let Some(replication) = &self.replication else { return };
+            let (Action::HandOver(number)
+            | Action::Stay(number)
+            | Action::FailOver(number)
+            | Action::Report(number, _)) = *action;
+            let Some(replication) = self.replications.iter().find(|one| one.group.number == number) else {
+                continue;
+            };
             match *action {
                 Action::HandOver(_) => replication.order(Order::HandOver(true)),
                 Action::Stay(_) => replication.order(Order::HandOver(false)),

@@ -1,4 +1,4 @@
-//! A node's part in a group of chains that nodes keep for each other (decisions 33, 75, 90).
+//! A node's part in a group of chains that nodes keep for each other (decisions 33, 75, 90, 111).
 //!
 //! The worker has the packets and the machine that decides; what may block is done here:
 //!
@@ -24,8 +24,6 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::SystemTime;
 
-use headgate_decide::evacuate::Evacuation;
-use headgate_decide::record::Entry;
 use headgate_decide::replicate::{Assignment, Boot, Incarnation, NodeId, Peer, boundary, gate};
 use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, Span, WorkerId};
 use headgate_host::clock::Clock;
@@ -38,7 +36,6 @@ use crate::api::Handle;
 use crate::bfd::Reach;
 use crate::config::model::{Group, Role as Part};
 use crate::config::{Config, Digest};
-use crate::record::{Recorded, Recorder};
 
 use keeper::Keeper;
 use record::Records;
@@ -63,6 +60,7 @@ const REPORT_EVERY: Span = Span::from_micros(100);
 pub const WORKER: WorkerId = WorkerId(0);
 
 /// What a group has of its manager.
+#[derive(Clone)]
 pub struct Base {
     /// Chains of the group as the packet path numbers them, in its order.
     pub lanes: Vec<ChainId>,
@@ -72,8 +70,6 @@ pub struct Base {
     pub handle: Handle,
     /// The longest frame of each domain.
     pub frame_bytes: Vec<u32>,
-    /// Where decisions are recorded.
-    pub recorder: Recorder,
     /// Clock of all times, and when the manager's time begins.
     pub clock: Clock,
     /// See there.
@@ -110,8 +106,6 @@ pub struct Replication {
     pub(super) lost_at: Option<Moment>,
     pub(super) failover: Option<Failover>,
     pub(super) wish: Option<Wish>,
-    /// What is done with the group while the node is warned that it will lose its power.
-    pub(super) evacuation: Recorded<Evacuation>,
 }
 
 impl Replication {
@@ -145,7 +139,6 @@ impl Replication {
             lost_at: None,
             failover: None,
             wish: None,
-            evacuation: Recorded::new(&base.recorder, Moment::default(), (), Entry::Evacuation),
             base,
         })
     }
@@ -173,7 +166,7 @@ impl Replication {
                 },
             };
             if let Some(order) = order {
-                mailbox.post(Command::Group(Box::new(order)));
+                mailbox.post(Command::Group(group.number, Box::new(order)));
             }
         }
     }
@@ -189,6 +182,7 @@ impl Replication {
         let (events, from_worker) = channel();
         let keeper = Keeper {
             group: self.group.name.clone(),
+            number: self.group.number,
             records: self.records.take(),
             states,
             board: self.board.clone(),
@@ -250,7 +244,7 @@ impl Replication {
 
     /// Orders the worker to do something for the group.
     pub fn order(&self, order: Order) {
-        self.base.mailbox.post(Command::Group(Box::new(order)));
+        self.base.mailbox.post(Command::Group(self.group.number, Box::new(order)));
     }
 
     /// Returns the name of a node.

@@ -2,7 +2,7 @@
 
 use headgate_dpdk::{InterfaceState, Return};
 use headgate_host::network::{self, Links, Offload};
-use headgate_kernel::interface::{Kind, State};
+use headgate_kernel::interface::{Frames, Kind, State};
 use headgate_kernel::vxlan_gpe;
 use headgate_wire::ethernet::ethertype;
 
@@ -11,7 +11,8 @@ use crate::config::model::{Backend, Port, ServiceAddress};
 /// Returns how a port reaches its interface: of a link it takes service headers alone, and BFD, ARP and
 /// addresses stay with the kernel.
 pub const fn kind_of(port: &Port) -> Kind {
-    if port.link.is_some() { Kind::SocketsFor(ethertype::NSH) } else { Kind::Sockets }
+    let headers = Frames { ethertype: ethertype::NSH, word: None };
+    if port.link.is_some() { Kind::SocketsFor(headers) } else { Kind::Sockets }
 }
 
 /// Returns the word for it in the status of ports.

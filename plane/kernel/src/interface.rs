@@ -49,7 +49,7 @@ use watch::Mail;
 
 pub use attachment::{Handed, HandedFacts};
 pub use sockets::RingFacts;
-pub use terms::{Kind, State, Terms};
+pub use terms::{Frames, Kind, State, Terms};
 pub use watch::Watch;
 
 /// Opens an interface of the calling thread's namespace as a queue. The second is what the control thread

@@ -10,8 +10,9 @@
 //! - `link`: frames to and from other nodes, `train`: packets that travel in one; `codec`: messages as bytes;
 //!   `settings`: what files say, told to a node that was given another one; `time`: what NFs take for it.
 //!
-//! A group has one worker on each node; a worker has one group at most. A lane is a chain: its packets come
-//! by one queue. Packets come from ports of the gate and leave by ports of the gate.
+//! A group has one worker on each node; a worker may have several, which have nothing in common: each has
+//! links of its own, and what is not its own it leaves to the next. A lane is a chain: its packets come by
+//! one queue. Packets come from ports of the gate and leave by ports of the gate.
 //!
 //! Where no group is, the packet path pays two branches a pass, and one a burst at hop, deliver and the exit.
 //!
@@ -36,9 +37,9 @@ mod setup;
 mod time;
 mod train;
 
-use headgate_units::{InstanceId, Ticks};
+use headgate_units::{ChainId, InstanceId, Ticks};
 
-use crate::burst::Run;
+use crate::burst::{Burst, Run};
 use crate::ledger::Ledger;
 use crate::stages::Stages;
 use crate::view::View;
@@ -55,15 +56,69 @@ use settings::Settings;
 pub use setup::{Command, Role, Setup};
 use time::GateTime;
 
-/// Group of a worker.
-#[expect(clippy::large_enum_variant, reason = "a worker has one, in a box")]
+/// Groups of a worker.
+#[derive(Default)]
+pub(crate) struct Groups {
+    all: Vec<Replica>,
+    /// Packets that ended since the last pass: chain, and the word beside its holder record.
+    ended: Vec<(ChainId, u64)>,
+}
+
+impl Groups {
+    #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub const fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn of(&mut self, at: usize) -> &mut Replica {
+        &mut self.all[at]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Replica> {
+        self.all.iter()
+    }
+
+    /// Obeys a command for the group of this number.
+    pub fn obey(&mut self, clock: Clock, ledger: &mut Ledger, number: u16, command: Command) {
+        match command {
+            Command::Join(setup) => self.all.push(Replica::new(clock, *setup)),
+            command => {
+                if let Some(group) = self.all.iter_mut().find(|group| group.links().group() == number) {
+                    group.obey(clock, ledger, command);
+                }
+            }
+        }
+    }
+
+    /// Does what is due in each pass.
+    pub fn tend(&mut self, view: &View, clock: Clock, ledger: &mut Ledger, stages: &mut Stages) {
+        if let Some(ends) = &mut ledger.ends {
+            std::mem::swap(ends, &mut self.ended);
+        }
+        for group in &mut self.all {
+            match group {
+                Replica::Gate(gate) => gate.poll(clock, ledger),
+                Replica::Member(member) => member.poll(view, clock, ledger, stages, &self.ended),
+            }
+            group.links_mut().tend(clock.ticks, ledger);
+        }
+        self.ended.clear();
+    }
+}
+
+/// Part of a worker in a group.
+#[expect(clippy::large_enum_variant, reason = "a worker has few")]
 pub(crate) enum Replica {
     Gate(GateEnd),
     Member(MemberEnd),
 }
 
 impl Replica {
-    pub fn new(clock: Clock, setup: Setup) -> Self {
+    fn new(clock: Clock, setup: Setup) -> Self {
         let Setup { group, configuration, settings, chains, links, role, board, events } = setup;
         let common = Common::new(chains, board, events);
         let settings = Settings::new(settings);
@@ -88,6 +143,26 @@ impl Replica {
         }
     }
 
+    pub const fn is_gate(&self) -> bool {
+        matches!(self, Self::Gate(_))
+    }
+
+    /// Takes in a frame. A packet that may go on is put into the burst.
+    pub fn receive(&mut self, clock: Clock, ledger: &mut Ledger, at: [usize; 2], burst: &mut Burst) {
+        match self {
+            Self::Gate(gate) => gate.receive(clock, ledger, at, burst),
+            Self::Member(member) => member.receive(clock, ledger, at, burst),
+        }
+    }
+
+    /// Lets packets enter that waited at the entrance, into an empty burst. Returns how many.
+    pub fn let_in(&mut self, clock: Clock, ledger: &mut Ledger, burst: &mut Burst) -> usize {
+        match self {
+            Self::Gate(_) => 0,
+            Self::Member(member) => member.let_in(clock, ledger, burst),
+        }
+    }
+
     /// Returns whether the node takes part no longer.
     pub const fn has_left(&self) -> bool {
         match self {
@@ -104,15 +179,14 @@ impl Replica {
     }
 
     /// Takes packets of the group that are at the end of their chain. Returns the others.
-    pub fn take<'a>(&mut self, clock: Clock, ledger: &mut Ledger, run: Run<'a>) -> Run<'a> {
+    fn take<'a>(&mut self, clock: Clock, ledger: &mut Ledger, run: Run<'a>) -> Run<'a> {
         match self {
             Self::Gate(gate) => gate.take(clock, ledger, run),
             Self::Member(member) => member.take(ledger, run),
         }
     }
 
-    /// Obeys the control loop.
-    pub fn obey(&mut self, clock: Clock, ledger: &mut Ledger, command: Command) {
+    fn obey(&mut self, clock: Clock, ledger: &mut Ledger, command: Command) {
         match self {
             Self::Gate(gate) => gate.obey(clock, ledger, command),
             Self::Member(member) => member.obey(clock, ledger, command),
@@ -123,30 +197,34 @@ impl Replica {
 /// Returns those packets on their way to an NF that may be delivered now: all, where no group is.
 #[inline(always)]
 pub(crate) fn in_order<'a>(
-    replica: &mut Option<Box<Replica>>,
+    groups: &mut Groups,
     view: &View,
     ledger: &mut Ledger,
     stages: &mut Stages,
     to: (InstanceId, u8),
     run: Run<'a>,
 ) -> Run<'a> {
-    match replica.as_deref_mut() {
-        Some(Replica::Member(member)) => member.deliver(view, ledger, stages, to, run),
-        _ => run,
+    let mut run = run;
+    for group in &mut groups.all {
+        if let Replica::Member(member) = group {
+            run = member.deliver(view, ledger, stages, to, run);
+        }
     }
+    run
 }
 
 /// Returns those packets at the end of their chain that no group takes: all, where none is.
 #[inline(always)]
 pub(crate) fn into_group<'a>(
-    replica: &mut Option<Box<Replica>>,
+    groups: &mut Groups,
     now: Ticks,
     ticks_per_micro: u64,
     ledger: &mut Ledger,
     run: Run<'a>,
 ) -> Run<'a> {
-    match replica.as_deref_mut() {
-        Some(replica) => replica.take(Clock { ticks: now, ticks_per_micro }, ledger, run),
-        None => run,
+    let mut run = run;
+    for group in &mut groups.all {
+        run = group.take(Clock { ticks: now, ticks_per_micro }, ledger, run);
     }
+    run
 }

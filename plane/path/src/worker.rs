@@ -24,7 +24,7 @@ use crate::ledger::{Ledger, Store};
 use crate::mesh::MeshEnds;
 use crate::plan::{Hop, Plan};
 use crate::ports::{Device, Ports, SharedCounters};
-use crate::replica::{Replica, in_order, into_group};
+use crate::replica::{Groups, in_order, into_group};
 use crate::resident::Residents;
 use crate::route::route;
 use crate::signals::Signals;
@@ -90,8 +90,8 @@ pub struct Worker {
     intake: Intake,
     stages: Stages,
     exits: Exits,
-    /// Its group, if it has one.
-    replica: Option<Box<Replica>>,
+    /// Its groups; most workers have none.
+    groups: Groups,
     /// Burst at hand.
     burst: Box<Burst>,
     ticks_per_micro: u64,
@@ -123,7 +123,7 @@ impl Worker {
             intake: Intake::new(number, &setup.flows, mesh.from),
             stages: Stages::new(setup.instances, setup.flows.seeds, ticks_per_micro, events.clone()),
             exits: Exits::new(number, mesh.to),
-            replica: None,
+            groups: Groups::default(),
             plan: plan.clone(),
             signals,
             burst: Box::default(),
@@ -173,7 +173,7 @@ impl Worker {
     fn walk(&mut self, now: Ticks, residents: &mut Residents) -> usize {
         let mut moved = 0;
         self.let_out(now);
-        if self.replica.is_some() {
+        if !self.groups.is_empty() {
             moved += self.take_from_nodes(now);
         }
         for queue in 0..if self.receives { self.ports.count() } else { 0 } {
@@ -253,7 +253,7 @@ impl Worker {
                     match self.stages.find(number) {
                         Some(at) => {
                             let to = (number, position);
-                            let run = in_order(&mut self.replica, &view, ledger, &mut self.stages, to, run);
+                            let run = in_order(&mut self.groups, &view, ledger, &mut self.stages, to, run);
                             self.stages.deliver(&view, ledger, at, position, run);
                         }
                         None => exits.ship_to_instance(&view, ledger, number, run),
@@ -270,7 +270,7 @@ impl Worker {
                     None => continue,
                 },
             };
-            let run = into_group(&mut self.replica, now, self.ticks_per_micro, ledger, run);
+            let run = into_group(&mut self.groups, now, self.ticks_per_micro, ledger, run);
             match self.ports.of(port) {
                 Some(queue) => {
                     let run = exits.latch.commit(&view, ledger, port, run);
@@ -308,8 +308,8 @@ impl Worker {
     fn tend(&mut self, now: Ticks) -> bool {
         let view = view!(self, now);
         let saw_death = self.stages.tend(&view, &mut self.ledger);
-        if self.replica.is_some() {
-            self.tend_group(now);
+        if !self.groups.is_empty() {
+            self.tend_groups(now);
         }
         let view = view!(self, now);
         self.intake.tend(&view);
@@ -364,7 +364,7 @@ impl Worker {
                 Command::Tap { number, tap } => self.ledger.watch.tap(number, tap),
                 Command::Untap { number } => self.ledger.watch.untap(number),
                 Command::Receive(on) => self.receives = on,
-                Command::Group(command) => self.obey_for_group(now, *command),
+                Command::Group(number, command) => self.obey_for_group(now, number, *command),
                 Command::Stop => {
                     self.ports.publish_counters();
                     return true;

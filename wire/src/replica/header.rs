@@ -16,6 +16,9 @@ pub const HEADER_BYTES: usize = 32;
 /// Bytes in front of a packet or body: the Ethernet header and ours.
 pub const FRONT_BYTES: usize = ethernet::HEADER_LENGTH + HEADER_BYTES;
 
+/// Offset of the group's number.
+pub const GROUP_AT: u8 = 4;
+
 const LENGTH_AT: usize = 2;
 const CRC_AT: usize = 24;
 
@@ -210,7 +213,7 @@ impl Header {
         let mut out = [0; HEADER_BYTES];
         (out[0], out[1]) = (VERSION, self.kind as u8);
         put16(&mut out, LENGTH_AT, length_field(length)?);
-        put16(&mut out, 4, self.group);
+        put16(&mut out, GROUP_AT.into(), self.group);
         put16(&mut out, 6, self.lane);
         put32(&mut out, 8, self.view);
         put32(&mut out, 12, self.seq);
@@ -240,7 +243,7 @@ impl Header {
         }
         let header = Self {
             kind,
-            group: get16(head, 4),
+            group: get16(head, GROUP_AT.into()),
             lane: get16(head, 6),
             view: get32(head, 8),
             seq: get32(head, 12),

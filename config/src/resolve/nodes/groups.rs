@@ -7,14 +7,13 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::super::super::codes::Code;
-use super::super::super::document::{ChainTable, Document, GroupTable, NfTable, PortTable};
-use super::super::super::limits::BUFFERS_MIN;
-use super::super::super::model::Role;
+use super::super::super::document::{ChainTable, Document, GroupTable, NfTable};
 use super::super::super::read::{At, Field};
 use super::super::super::report::Span;
 use super::super::super::values::{Name, OnFailure};
 use super::super::names::Names;
 use super::super::{Defined, Resolver, items};
+use super::room::{Demand, demands_of};
 use super::topology::{GroupPlan, Topology};
 
 /// Percent of a log at which a checkpoint is made early. Our choice: the rest takes what comes until the
@@ -107,7 +106,8 @@ impl Resolver<'_> {
     /// Checks each group against links, chains, NFs and memory.
     pub(super) fn check_groups(&mut self, document: &Document, topology: &Topology) {
         let tables = items(&document.group);
-        self.check_one_group_a_node(document, topology);
+        self.check_one_worker(document, topology);
+        let mut demands: Vec<Demand<'_>> = Vec::new();
         for (at, group) in tables.iter().zip(&topology.groups) {
             self.check_log(&at.value);
             let Some(group) = group else { continue };
@@ -120,29 +120,18 @@ impl Resolver<'_> {
             for nf in &group.nfs {
                 self.check_nf_of_group(&items(&document.nf)[*nf].value);
             }
-            self.check_room(&at.value, group, document, topology);
+            let own = demands_of(&at.value, group, document, topology);
+            self.check_room(&own, &demands, document);
+            demands.extend(own);
         }
     }
 
-    /// A node has one group, and one worker that has all of it.
-    fn check_one_group_a_node(&mut self, document: &Document, topology: &Topology) {
-        let tables = items(&document.group);
+    /// A node that is of groups has one worker, which has all of them.
+    fn check_one_worker(&mut self, document: &Document, topology: &Topology) {
         for (place, at) in items(&document.node).iter().enumerate() {
             let Some(node) = topology.nodes.get(place) else { continue };
-            let groups = tables.iter().zip(&topology.groups);
-            let mut groups = groups.filter_map(|(at, group)| Some((at, group.as_ref()?.role_of(node)?)));
-            let Some((first, _)) = groups.next() else { continue };
-            if let Some((second, role)) = groups.next() {
-                let field = match role {
-                    Role::Gate => &second.value.gate,
-                    Role::Active => &second.value.active,
-                    Role::Standby => &second.value.standby,
-                };
-                let span = field.found.as_ref().map_or(&second.value.span, |at| &at.span);
-                self.report
-                    .add(Code::NodeParts, span, format!("node `{node}` is of two groups, and can be of one"))
-                    .help("put the chains of both into one group, or name another node")
-                    .beside(first.value.span.clone(), "the first");
+            if !topology.groups.iter().flatten().any(|group| group.role_of(node).is_some()) {
+                continue;
             }
             let own = at.value.cores.found.as_ref().filter(|_| at.value.cores.key.is_some());
             let shared = || document.manager.value().and_then(|manager| manager.cores.found.as_ref());
@@ -302,58 +291,6 @@ impl Resolver<'_> {
         self.report
             .add(Code::LogShort, &log.span, message)
             .help(format!("raise `log` to {least} at least, or lower `latch`"));
-    }
-
-    /// A log takes buffers of the domains that the gate's ports receive into, a latch those of the NFs.
-    fn check_room(
-        &mut self,
-        table: &GroupTable,
-        group: &GroupPlan,
-        document: &Document,
-        topology: &Topology,
-    ) {
-        let gate = group.gate();
-        let ports = items(&document.port).iter().zip(&topology.ports);
-        let here = ports.filter(|(_, node)| node.as_deref() == Some(gate));
-        let receives = here.map(|(at, _)| domain_of_port(at)).collect::<BTreeSet<_>>();
-        let work: BTreeSet<_> = group
-            .nfs
-            .iter()
-            .map(|nf| items(&document.nf)[*nf].value.domain.value().map(|name| name.0.as_str()))
-            .collect();
-        for (field, word, domains) in [(&table.log, "log", receives), (&table.latch, "latch", work)] {
-            let Some(at) = &field.found else { continue };
-            let short = domains.into_iter().flatten().find_map(|domain| {
-                let buffers = buffers_of(document, domain)?;
-                (at.value.0 + BUFFERS_MIN > buffers).then_some((domain, buffers))
-            });
-            let Some((domain, buffers)) = short else { continue };
-            let message = format!(
-                "a {word} of {} does not fit into the {buffers} buffers of domain `{domain}`, of which {BUFFERS_MIN} \
-                 are for packets under way",
-                at.value.0
-            );
-            self.report
-                .add(Code::OutOfRange, &at.span, message)
-                .help(format!("lower `{word}`, or raise `buffers` of the domain or of [memory]"));
-        }
-    }
-}
-
-fn domain_of_port(at: &At<PortTable>) -> Option<&str> {
-    at.value.common.domain.value().map(|name| name.0.as_str())
-}
-
-/// Buffers of a domain; `None` where they are not known.
-fn buffers_of(document: &Document, domain: &str) -> Option<u64> {
-    let all = || document.memory.value()?.buffers.value().map(|buffers| buffers.0);
-    let named = |table: &super::super::super::document::DomainTable| {
-        table.name.value().is_some_and(|name| name.0 == domain)
-    };
-    let table = items(&document.domain).iter().map(|at| &at.value).find(|table| named(table));
-    match table {
-        Some(table) if table.buffers.key.is_some() => table.buffers.value().map(|buffers| buffers.0),
-        _ => all(),
     }
 }
 

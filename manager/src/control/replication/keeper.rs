@@ -31,8 +31,10 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// What the thread has.
 pub struct Keeper {
-    /// The group's name.
+    /// The group's name and number.
     pub group: String,
+    /// See there.
+    pub number: u16,
     /// Files that outlive the manager.
     pub records: Option<Records>,
     /// State of each NF of the group; `None` of one that keeps none.
@@ -107,7 +109,7 @@ impl Keeper {
             }
             let outcome = self.write(&mut unwritten).and_then(|()| self.copy(&mut uncopied, &mut copies));
             if let Some(news) = self.change(&outcome, fails) {
-                self.handle.tell_group(news);
+                self.handle.tell_group(self.number, news);
             }
             fails = outcome.is_err();
         }
@@ -126,41 +128,44 @@ impl Keeper {
 
     fn tell_lost(&self, failures: Vec<String>) {
         for what in failures {
-            self.handle.tell_group(News::Kept(self.now(), Kept::Fails(what)));
+            self.handle.tell_group(self.number, News::Kept(self.now(), Kept::Fails(what)));
         }
     }
 
     /// Checks on NFs that have no packet.
     fn check(&self, standby: &mut Standby) {
         for at in standby.wrote_apart(self.now(), &self.states) {
-            self.handle.tell_group(News::WroteApart(self.now(), at));
+            self.handle.tell_group(self.number, News::WroteApart(self.now(), at));
         }
     }
 
     fn pass_on(&self, event: Event, standby: &mut Standby, copies: &mut Copies) {
         let now = self.now();
-        self.handle.tell_group(match event {
-            Event::Stored { rests, states } => return standby.take(rests, states),
-            Event::Hold => {
-                self.prepare(standby);
-                self.board.prepared.add(1);
-                return self.tell_lost(standby.hold(&self.states, copies.give()));
-            }
-            Event::Restore(has_state) => {
-                self.prepare(standby);
-                let stored = standby.restore();
-                let begin = |stored| if has_state { stored } else { Begin::Empty };
-                News::Restore(stored.into_iter().map(begin).collect())
-            }
-            Event::Gate(report) => News::Gate(now, report),
-            Event::Node(report) => News::Node(now, report),
-            Event::Foreign(peer, digest) => News::Foreign(now, peer, digest),
-            Event::Settings(peer, text) => {
-                News::Settings(now, peer, Digest::from_text(&String::from_utf8_lossy(&text)))
-            }
-            Event::Resumed(view) => News::Resumed(now, view),
-            Event::Write(_) | Event::Prepare | Event::Copy { .. } => return,
-        });
+        self.handle.tell_group(
+            self.number,
+            match event {
+                Event::Stored { rests, states } => return standby.take(rests, states),
+                Event::Hold => {
+                    self.prepare(standby);
+                    self.board.prepared.add(1);
+                    return self.tell_lost(standby.hold(&self.states, copies.give()));
+                }
+                Event::Restore(has_state) => {
+                    self.prepare(standby);
+                    let stored = standby.restore();
+                    let begin = |stored| if has_state { stored } else { Begin::Empty };
+                    News::Restore(stored.into_iter().map(begin).collect())
+                }
+                Event::Gate(report) => News::Gate(now, report),
+                Event::Node(report) => News::Node(now, report),
+                Event::Foreign(peer, digest) => News::Foreign(now, peer, digest),
+                Event::Settings(peer, text) => {
+                    News::Settings(now, peer, Digest::from_text(&String::from_utf8_lossy(&text)))
+                }
+                Event::Resumed(view) => News::Resumed(now, view),
+                Event::Write(_) | Event::Prepare | Event::Copy { .. } => return,
+            },
+        );
     }
 
     fn change(&self, outcome: &Result<(), String>, failed: bool) -> Option<News> {
@@ -214,6 +219,6 @@ impl Keeper {
     }
 
     fn order(&self, order: Order) {
-        self.mailbox.post(Command::Group(Box::new(order)));
+        self.mailbox.post(Command::Group(self.number, Box::new(order)));
     }
 }

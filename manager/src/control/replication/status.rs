@@ -4,13 +4,16 @@ use headgate_api::request::RequestError;
 use headgate_decide::replicate::gate::Report as OfGate;
 use headgate_decide::replicate::{Assignment, NodeId, Peer};
 use headgate_decide::units::Instant as Moment;
-use headgate_path::replica::Refusal;
+use headgate_path::replica::{LaneCounts, Refusal};
 
 use super::Replication;
 use super::told::{self, Failover, clocks};
 use crate::config::model::Role as Part;
 use crate::config::suggest;
 use crate::status::{EventCode, GroupStatus, LaneStatus, RefusedFrames};
+
+/// Names of parts, by their numbers on the board.
+const ROLES: [&str; 5] = ["neither", "gate", "active", "alone", "standby"];
 
 impl Replication {
     /// Notes an assignment that is in force.
@@ -62,12 +65,17 @@ impl Replication {
         }
     }
 
-    /// Returns its status.
-    pub fn status(&self, now: Moment, chains: impl Fn(usize) -> String) -> GroupStatus {
+    /// Returns its status. `until`: the node loses its power then.
+    pub fn status(
+        &self,
+        now: Moment,
+        until: Option<Moment>,
+        chains: impl Fn(usize) -> String,
+    ) -> GroupStatus {
         let board = &self.board;
         let is_gate = self.group.role == Part::Gate;
         let name = |node| self.name_of(Peer::Node(node)).to_owned();
-        let lane = |(at, counts): (usize, &headgate_path::replica::LaneCounts)| LaneStatus {
+        let lane = |(at, counts): (usize, &LaneCounts)| LaneStatus {
             chain: chains(self.group.chains[at].index()),
             arrived: counts.arrived.get(),
             finished: counts.finished.get(),
@@ -77,8 +85,7 @@ impl Replication {
         let refused = Refusal::ALL.iter().map(|refusal| (refusal, board.refused[*refusal as usize].get()));
         GroupStatus {
             name: self.group.name.clone(),
-            role: ["neither", "gate", "active", "alone", "standby"][board.role.get().min(4) as usize]
-                .to_owned(),
+            role: ROLES[board.role.get().min(4) as usize].to_owned(),
             view: board.view.get() as u32,
             gate: self.group.gate.clone(),
             active: self.told.as_ref().map(|told| name(told.active.node)),
@@ -95,7 +102,7 @@ impl Replication {
                 .filter(|(_, count)| *count > 0)
                 .map(|(refusal, count)| RefusedFrames { reason: refusal.name().to_owned(), count })
                 .collect(),
-            warned_ns: self.evacuation.until().map(|until| (until - now).0),
+            warned_ns: until.filter(|_| !is_gate).map(|until| (until - now).0),
             failover: self.failover.as_ref().map(Failover::status),
         }
     }
@@ -109,11 +116,8 @@ impl Replication {
     ///
     /// # Errors
     /// Why it cannot be.
-    pub fn check(&self, group: &str, to: Option<&str>) -> Result<NodeId, RequestError> {
-        if group != self.group.name {
-            let help = suggest::help("groups of this node", group, [self.group.name.as_str()]);
-            return Err(RequestError::failed(format!("there is no group named {group:?}; {help}")));
-        }
+    pub fn check(&self, to: Option<&str>) -> Result<NodeId, RequestError> {
+        let group = &self.group.name;
         if self.group.role != Part::Gate {
             return Err(RequestError::failed(format!(
                 "group `{group}` is decided on at its gate: ask the manager of node `{}`",

@@ -1,11 +1,12 @@
-//! Ends of a group's links: packet sockets on their interfaces, beside whatever else uses these.
+//! Ends of a group's links: packet sockets on their interfaces, beside whatever else uses these, other groups
+//! among it: the kernel gives each the frames of its own.
 
 use headgate_decide::replicate::{NodeId, Peer};
 use headgate_decide::units::RegionId;
 use headgate_host::network;
-use headgate_kernel::interface::{self, Kind, Terms, Watch};
+use headgate_kernel::interface::{self, Frames, Kind, Terms, Watch};
 use headgate_path::replica::LinkEnd;
-use headgate_wire::replica::ETHERTYPE;
+use headgate_wire::replica::{ETHERTYPE, GROUP_AT};
 
 use crate::config::Config;
 use crate::config::model::{DomainId, Group, NodeLink, Role};
@@ -41,7 +42,7 @@ pub fn open(
         let address = address(link)?;
         let terms = Terms {
             name: link.interface.clone(),
-            kind: Kind::SocketsFor(ETHERTYPE),
+            kind: Kind::SocketsFor(Frames { ethertype: ETHERTYPE, word: Some((GROUP_AT, group.number)) }),
             waiting: WAITING,
             frame_bytes: frame_bytes[domain.index()],
             joins: false,

@@ -10,10 +10,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use headgate_shm::Region;
+use headgate_wire::ethernet;
 use headgate_wire::offload::{self, Header};
 
 use super::entrance::{Loss, Source};
-use super::terms::Terms;
+use super::terms::{Frames, Kind, Terms};
 use crate::mapped::{self, Incoming, Rings};
 use crate::open::{self, OpenError, PACKET_IGNORE_OUTGOING, bind_to, promiscuous, refused};
 
@@ -102,6 +103,9 @@ impl Sockets {
             terms.frame_bytes.min(sent_bytes_max + BESIDE_MTU_BYTES) + offload::HEADER_LENGTH as u32;
         let ring = mapped::receiving(&receiving, terms.waiting, frame_bytes)
             .map_err(refused(name, "make its ring"))?;
+        if let Kind::SocketsFor(Frames { word: Some(word), .. }) = terms.kind {
+            keep_only(&receiving, word).map_err(refused(name, "choose among its frames"))?;
+        }
         bind_to(&receiving, index, terms.kind.protocol()).map_err(refused(name, "bind to it"))?;
         let receiving = Arc::new(receiving);
         Ok(Self { ring, next: 0, receiving, sending, sent_bytes_max })
@@ -129,6 +133,25 @@ impl Sockets {
         }
         None
     }
+}
+
+/// Has a packet socket receive only frames with a word behind the Ethernet header: its offset there, and its
+/// value.
+fn keep_only(socket: &OwnedFd, (at, value): (u8, u16)) -> io::Result<()> {
+    // linux/bpf_common.h: load a half word, jump if it is equal, return.
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
+    const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    let mut program = [
+        step(LOAD, 0, ethernet::HEADER_LENGTH as u32 + u32::from(at)),
+        step(IF_EQUAL, 1, u32::from(value)),
+        step(RETURN, 0, u32::MAX),
+        step(RETURN, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // The kernel copies the program that this leads to.
+    open::set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
 }
 
 impl Source for Sockets {

@@ -5,8 +5,8 @@
 pub enum Kind {
     /// By packet sockets on it.
     Sockets,
-    /// By packet sockets on it, for frames of one EtherType: all others stay the kernel's.
-    SocketsFor(u16),
+    /// By packet sockets on it, for some frames alone: all others stay the kernel's.
+    SocketsFor(Frames),
     /// It is a TAP, whose cable ends here.
     Tap,
 }
@@ -20,10 +20,20 @@ impl Kind {
     /// Returns the protocol of frames that its sockets receive.
     pub(super) const fn protocol(self) -> u16 {
         match self {
-            Self::SocketsFor(ethertype) => ethertype,
+            Self::SocketsFor(frames) => frames.ethertype,
             Self::Sockets | Self::Tap => libc::ETH_P_ALL as u16,
         }
     }
+}
+
+/// Frames of an interface that are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frames {
+    /// Their EtherType.
+    pub ethertype: u16,
+    /// Two bytes that they have: where behind the Ethernet header, and which, big endian. So several queues
+    /// share an interface, and none sees what is for another.
+    pub word: Option<(u8, u16)>,
 }
 
 /// Terms of a queue on an interface.

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod long;
+mod shared;
 mod tap;
 
 use std::io::Write as _;
@@ -37,7 +38,11 @@ const KIND_ECN: u8 = 0x80;
 const NEEDS_CHECKSUM: u8 = 1;
 
 fn port(name: &str) -> (Box<dyn Queue>, Watch) {
-    let (name, kind) = (name.to_owned(), Kind::Sockets);
+    port_for(name, Kind::Sockets)
+}
+
+fn port_for(name: &str, kind: Kind) -> (Box<dyn Queue>, Watch) {
+    let name = name.to_owned();
     interface::open(Terms { name, kind, waiting: 1024, frame_bytes: 2048, joins: true }).unwrap()
 }
 

@@ -109,6 +109,11 @@ impl Links {
         Self { group, configuration, ends, packet_bytes_max, fresh, arrived, train: Train::new(), bytes }
     }
 
+    /// Returns the number of their group.
+    pub const fn group(&self) -> u16 {
+        self.group
+    }
+
     /// Takes in that a link is down, or up again: others to the same node are used meanwhile.
     pub fn set_up(&mut self, at: usize, is_up: bool) {
         if let Some(end) = self.ends.get_mut(at) {

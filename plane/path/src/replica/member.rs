@@ -14,7 +14,7 @@ use headgate_decide::replicate::boundary::{Action, Event as Told, Progress, Setu
 use headgate_decide::replicate::member::{Member, Part as Role};
 use headgate_decide::replicate::{Clock as LaneClock, Clocks, Epoch, Lane as LaneId, Message, Peer};
 use headgate_shm::Descriptor;
-use headgate_units::{InstanceId, RegionId};
+use headgate_units::{ChainId, InstanceId, RegionId};
 
 use crate::burst::{Burst, Run};
 use crate::drop::DropReason;
@@ -267,13 +267,20 @@ impl MemberEnd {
     }
 
     /// Does what is due in each pass.
-    pub fn poll(&mut self, view: &View, clock: Clock, ledger: &mut Ledger, stages: &mut Stages) {
+    pub fn poll(
+        &mut self,
+        view: &View,
+        clock: Clock,
+        ledger: &mut Ledger,
+        stages: &mut Stages,
+        ended: &[(ChainId, u64)],
+    ) {
         if self.has_left {
             return;
         }
         self.are_running = self.merges.nfs().all(|nf| stages.find(nf).is_some());
         self.let_through(view, ledger, stages);
-        self.take_ends(ledger);
+        self.note_ends(ended);
         let progress = self.progress();
         let mut actions = std::mem::take(&mut self.actions);
         self.choice.poll(clock.instant(), &progress, &mut actions);
@@ -285,15 +292,13 @@ impl MemberEnd {
         self.publish();
     }
 
-    /// Takes in which packets ended since the last pass.
-    fn take_ends(&mut self, ledger: &mut Ledger) {
-        let Some(mut ends) = ledger.ends.take() else { return };
-        for (chain, word) in ends.drain(..) {
-            if let (Some(lane), Some(clock)) = (self.common.lane_of(chain), self.clock_of(word)) {
+    /// Takes in which packets of any chain ended since the last pass.
+    fn note_ends(&mut self, ended: &[(ChainId, u64)]) {
+        for (chain, word) in ended {
+            if let (Some(lane), Some(clock)) = (self.common.lane_of(*chain), self.clock_of(*word)) {
                 self.lanes[usize::from(lane)].end(clock);
             }
         }
-        ledger.ends = Some(ends);
     }
 
     fn progress(&mut self) -> Progress {

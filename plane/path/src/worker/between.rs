@@ -18,7 +18,7 @@ impl Worker {
         if let Some(bell) = self.mailbox.bell() {
             hear(bell);
         }
-        let links = self.replica.iter().flat_map(|replica| replica.links().bells());
+        let links = self.groups.iter().flat_map(|group| group.links().bells());
         // Packets are left where they are while none are taken in, and would ring without end.
         let ports = self.ports.bells().filter(|_| self.receives);
         for bell in ports.chain(links) {
@@ -28,7 +28,7 @@ impl Worker {
                 Bell::NotNeeded => {}
             }
         }
-        Quiet { all_rings, in_group: self.replica.is_some() }
+        Quiet { all_rings, in_group: !self.groups.is_empty() }
     }
 
     /// Returns the buffers and packets in its hands, for [`crate::audit`].
@@ -37,8 +37,8 @@ impl Worker {
         let stores = self.ledger.stores();
         let in_queues = |region: usize| {
             let region = RegionId(region as u8);
-            let links = self.replica.as_ref().map_or(0, |replica| replica.links().hold(region));
-            self.ports.hold(region) + self.stages.hold(region) + links
+            let links = self.groups.iter().map(|group| group.links().hold(region));
+            self.ports.hold(region) + self.stages.hold(region) + links.sum::<usize>()
         };
         WorkerReport {
             free: stores.iter().map(|store| [store.stack.free(), store.stack.free_long()].concat()).collect(),

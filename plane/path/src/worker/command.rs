@@ -91,8 +91,8 @@ pub enum Command {
     },
     /// Take in packets from ports, or no more; packets on their way go on. A worker begins with it.
     Receive(bool),
-    /// For the group of the worker, or to take part in one.
-    Group(Box<replica::Command>),
+    /// For the group of that number, or to take part in it.
+    Group(u16, Box<replica::Command>),
     /// Give everything back and end.
     Stop,
 }

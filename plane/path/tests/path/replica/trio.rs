@@ -82,7 +82,7 @@ impl Node {
             board: board.clone(),
             events: sender,
         };
-        world.mailboxes[0].post(Command::Group(Box::new(Order::Join(Box::new(setup)))));
+        world.mailboxes[0].post(Command::Group(GROUP, Box::new(Order::Join(Box::new(setup)))));
         Self {
             world,
             ends,
@@ -98,7 +98,7 @@ impl Node {
     }
 
     pub fn order(&self, order: Order) {
-        self.world.mailboxes[0].post(Command::Group(Box::new(order)));
+        self.world.mailboxes[0].post(Command::Group(GROUP, Box::new(order)));
     }
 
     /// Has a frame come by a link.
