@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The way of one packet, and how it ends.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// The packet as it was understood, with the port that it comes by.
@@ -49,7 +49,7 @@ pub struct KnownFlow {
 }
 
 /// A stage of the packet's chain.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageExplanation {
     /// The NF.
@@ -63,6 +63,10 @@ pub struct StageExplanation {
     /// The node that serves the packet; `None` where that is not known, or there are no nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// The last time that the flow, or those that share its slot, got that node for another one; `None` where
+    /// it was the first, or the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<NodeChange>,
     /// State of that instance in a word; `None` where no manager was asked.
     pub state: Option<String>,
     /// What the stage does with the packet.
@@ -70,6 +74,29 @@ pub struct StageExplanation {
     /// What holds it up there, in sentences.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// The choice of a node in place of another one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NodeChange {
+    /// The node before.
+    pub from: String,
+    /// Time since then, in nanoseconds.
+    pub ago_ns: u64,
+    /// What a packet cost at each node that served then, an idle core on the way being 1: what the choice
+    /// went by.
+    pub costs: Vec<NodeCost>,
+}
+
+/// Cost of a packet at a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NodeCost {
+    /// The node.
+    pub node: String,
+    /// The cost, an idle core on the way being 1.
+    pub cost: f64,
 }
 
 /// What a stage does with a packet.

@@ -120,6 +120,14 @@ fn flows_of_a_node_that_dies_go_on_at_another() {
     assert!(decided["servers"][0]["node"] == "c" && decided["servers"][0]["cost"].is_f64(), "{decided}");
     assert!(decided["moved"].as_u64().unwrap() > 0 && decided["keeps_known_flows"] == true, "{decided}");
     exchange_all(&mut all, 2);
+    // Where they went before, and what that went by.
+    for (one, _) in all.iter().zip(&nodes).filter(|(_, node)| *node == "b") {
+        let stage = lab.path(one)["stages"][0].clone();
+        assert_eq!((&stage["node"], &stage["changed"]["from"]), (&"c".into(), &"b".into()), "{stage}");
+        let costs = &stage["changed"]["costs"];
+        assert!(costs[0]["node"] == "c" && costs[0]["cost"].as_f64().unwrap() > 0.0, "{stage}");
+        assert!(stage["changed"]["ago_ns"].as_u64().unwrap() > 0, "{stage}");
+    }
     let told = lab.json("a", &["show", "events"]).to_string();
     assert!(told.contains("flows-steered"), "{told}");
     // It is started again, and gets flows again; those that moved stay.

@@ -90,7 +90,7 @@ fn path(args: &PathArgs, out: &Output) -> Result<Exit, CommandError> {
     let name = &args.name.name;
     let cluster = ask(name)?;
     let told: Explanation = api::call(name, &Request::Explain { packet: packet.to_string() })?;
-    let stage = |stage: &headgate_api::explanation::StageExplanation| json!({ "nf": nf_of(&stage.nf), "node": stage.node.as_ref().or(here(stage, &cluster)), "instance": stage.instance });
+    let stage = |stage: &headgate_api::explanation::StageExplanation| json!({ "nf": nf_of(&stage.nf), "node": stage.node.as_ref().or(here(stage, &cluster)), "instance": stage.instance, "changed": stage.changed });
     let stages: Vec<_> = told.stages.iter().map(stage).collect();
     out.document(&json!({
         "packet": told.packet, "chain": told.chain, "entry": cluster.node, "stages": stages, "out": told.out,

@@ -1,6 +1,6 @@
 //! Tables of nodes that share NFs.
 
-use headgate_api::explanation::Explanation;
+use headgate_api::explanation::{Explanation, NodeChange, NodeCost};
 use headgate_api::status::{
     ClusterStatus, NodeStatus, RangeStatus, ServerStatus, SharedStageStatus, StoreStatus,
 };
@@ -94,16 +94,25 @@ pub fn path(told: &Explanation, entry: &str, paint: Paint) -> String {
     }
     let Some(chain) = &told.chain else { return text + "takes no chain\n" };
     text += &format!("chain {}, enters at {}\n\n", harmless(chain), harmless(entry));
-    let mut table = Table::new(&["stage", "node", "instance"]);
+    let mut table = Table::new(&["stage", "node", "instance", "before", "what a packet cost then"]);
     for stage in &told.stages {
         let nf = stage.nf.split('@').next().unwrap_or_default();
         let own = stage.instance.as_ref().map(|_| entry);
         let node =
             stage.node.as_deref().or(own).map_or_else(|| "the node before chooses".to_owned(), harmless);
-        table.row([harmless(nf), node, stage.instance.as_deref().map_or(String::new(), harmless)]);
+        let instance = stage.instance.as_deref().map_or(String::new(), harmless);
+        let [before, costs] = stage.changed.as_ref().map(change).unwrap_or_default();
+        table.row([harmless(nf), node, instance, before, costs]);
     }
     text += &table.render(paint);
     text + &told.out.as_ref().map_or(String::new(), |out| format!("\nleaves by {}\n", harmless(out)))
+}
+
+/// Returns the node before the last change, and what that went by.
+fn change(change: &NodeChange) -> [String; 2] {
+    let cost = |one: &NodeCost| format!("{:.2} at {}", one.cost, harmless(&one.node));
+    let costs: Vec<String> = change.costs.iter().map(cost).collect();
+    [format!("{}, until {} ago", harmless(&change.from), units::time(change.ago_ns)), costs.join(", ")]
 }
 
 /// Returns whether a node is there, in a word.
@@ -309,15 +318,23 @@ mod tests {
             node: node.map(str::to_owned),
             ..StageExplanation::default()
         };
+        let cost = |node: &str, cost| NodeCost { node: node.into(), cost };
+        let changed = NodeChange {
+            from: "b".into(),
+            ago_ns: 12_000_000_000,
+            costs: vec![cost("b", 2.5), cost("c", 1.25)],
+        };
+        let moved = StageExplanation { changed: Some(changed), ..stage("fw@b,c", Some("c")) };
         let told = Explanation {
             packet: "tcp 10.0.0.1:1 > 10.0.0.2:2".into(),
             chain: Some("out".into()),
-            stages: vec![stage("fw@b,c", Some("c")), stage("mon@b,c", None)],
+            stages: vec![moved, stage("mon@b,c", None)],
             out: Some("east@d".into()),
             ..Explanation::default()
         };
         let text = path(&told, "a", Paint::default());
-        for part in ["enters at a", "the node before chooses", "leaves by east@d"] {
+        let before = ["b, until 12.0 s ago", "2.50 at b, 1.25 at c"];
+        for part in ["enters at a", "the node before chooses", "leaves by east@d"].into_iter().chain(before) {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
     }

@@ -113,11 +113,16 @@ impl Lab {
         servers.iter().find(|server| server["node"] == node).unwrap()["slots"].as_u64().unwrap()
     }
 
-    /// Returns the node that serves a connection's packets eastward.
-    pub fn node_of(&self, connection: &Connection) -> String {
+    /// Returns the nodes that a connection's packets pass eastward.
+    pub fn path(&self, connection: &Connection) -> Json {
         let [from, to] = connection.ports();
         let packet = format!("tcp {WEST}:{from} > {EAST}:{to} in west");
-        let path = self.json("a", &["cluster", "path", &packet]);
+        self.json("a", &["cluster", "path", &packet])
+    }
+
+    /// Returns the node that serves a connection's packets eastward.
+    pub fn node_of(&self, connection: &Connection) -> String {
+        let path = self.path(connection);
         path["stages"][0]["node"].as_str().unwrap_or_else(|| panic!("{path:#}")).to_owned()
     }
 

@@ -8,7 +8,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use headgate_api::explanation::{
-    EndExplanation, Explanation, KnownFlow, RuleExplanation, StageExplanation, Treatment,
+    EndExplanation, Explanation, KnownFlow, NodeChange, NodeCost, RuleExplanation, StageExplanation,
+    Treatment,
 };
 use headgate_decide::units::{ChainId, NfId, PortId};
 use headgate_path::classify::LookedUp;
@@ -18,6 +19,7 @@ use headgate_path::worker::Command;
 
 use super::Control;
 use super::snapshot::runs;
+use super::steering::owner_of;
 use crate::api::RequestError;
 use crate::config::{PacketDescription, plan};
 use crate::status::{NfState, NfStatus};
@@ -175,8 +177,22 @@ impl Control {
                 told
             }
         };
+        told.changed = self.change_of(share, found);
         told.notes.extend(self.note_of_costs(share));
         told
+    }
+
+    /// Returns how the flow came to the node that serves it, as far as its slot tells.
+    fn change_of(&self, share: &Share, found: &LookedUp) -> Option<NodeChange> {
+        let table = self.steering.tables.get(&(share.chain.0, share.position))?;
+        let map = self.steering.map.as_deref()?;
+        let serves = owner_of(share.server_of(found.spread), map.own);
+        let change = table.change_to(share.slot_of(found.spread), serves)?;
+        let from = map.network.nodes.get(change.from.node.0 as usize)?;
+        let cost =
+            |(server, cost): &(_, f64)| Some(NodeCost { node: map.name_of(server)?.to_owned(), cost: *cost });
+        let costs = change.servers.iter().filter_map(cost).collect();
+        Some(NodeChange { from: from.clone(), ago_ns: (self.now() - change.at).0, costs })
     }
 
     /// Returns what a packet costs at each node that serves a stage: what new flows are divided by.

@@ -22,6 +22,9 @@ use crate::status::StoreStatus;
 /// first flows are divided, and nothing once there are packets.
 pub(super) const SERVICE_ASSUMED_NS: f64 = 1000.0;
 
+/// Changes of a slot that are kept. Our choice: a node that went and came back is two.
+const CHANGES_MAX: usize = 4;
+
 /// Table of a stage that several nodes serve.
 #[derive(Clone)]
 pub(super) struct Table {
@@ -34,6 +37,18 @@ pub(super) struct Table {
     pub(super) rates: [f64; SLOTS],
     /// Slots that changed their node while they had one.
     pub(super) moved: u64,
+    /// The last such changes of each, the newest first.
+    changes: Vec<Vec<Change>>,
+}
+
+/// Change of the node that serves a slot.
+#[derive(Clone)]
+pub(super) struct Change {
+    pub(super) from: Owner,
+    pub(super) to: Owner,
+    pub(super) at: Moment,
+    /// Nodes that served then, with the cost of a packet there; all changes of a moment share it.
+    pub(super) servers: Arc<[(Choice, f64)]>,
 }
 
 impl Table {
@@ -47,7 +62,26 @@ impl Table {
             counted: std::array::from_fn(|slot| share.known.steered(slot)),
             rates: [0.0; SLOTS],
             moved: 0,
+            changes: vec![Vec::new(); SLOTS],
         }
+    }
+
+    /// Notes which slots have another node than before, and what packets cost when that was decided.
+    pub fn note_changes(&mut self, at: Moment, before: &SlotTable, servers: &[(Choice, f64)]) {
+        let mut shared: Option<Arc<[(Choice, f64)]>> = None;
+        for (slot, changes) in self.changes.iter_mut().enumerate() {
+            let (Some(from), Some(to)) = (before[slot], self.sharing.table()[slot]) else { continue };
+            if from != to {
+                let servers = shared.get_or_insert_with(|| servers.into()).clone();
+                changes.truncate(CHANGES_MAX - 1);
+                changes.insert(0, Change { from, to, at, servers });
+            }
+        }
+    }
+
+    /// Returns the last change of a slot to a server: a known flow stays where it is when its slot goes on.
+    pub fn change_to(&self, slot: usize, to: Owner) -> Option<&Change> {
+        self.changes.get(slot)?.iter().find(|change| change.to == to)
     }
 
     /// Forms the rates of a period from counts.
@@ -88,7 +122,7 @@ pub(super) fn owner(place: u16) -> Owner {
     Owner { node: Node(place.into()), instance: 0 }
 }
 
-fn owner_of(server: Server, own: u16) -> Owner {
+pub(super) fn owner_of(server: Server, own: u16) -> Owner {
     match server {
         Server::Here => owner(own),
         Server::Node(node) => owner(node.0),

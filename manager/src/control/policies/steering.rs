@@ -285,6 +285,7 @@ impl Control {
             let servers = priced(&one.choices, rules, &pricing);
             let input = (one.state, &table.rates);
             let moved = table.sharing.settle((now, ends), rules, &mut pricing, &one.open, input);
+            table.note_changes(now, &before.1, &servers);
             if ends || owners(&servers) != before.0 {
                 table.servers = servers;
             }

@@ -192,6 +192,12 @@ impl Share {
         kept.filter(|server| self.alive.contains(server)).unwrap_or(self.servers[slot])
     }
 
+    /// Returns the slot of a flow.
+    #[must_use]
+    pub fn slot_of(&self, flow: u32) -> usize {
+        self.places(flow).0
+    }
+
     /// Returns slot and bucket of a flow. Others of its bits than those that choose an instance, and others
     /// at each position, so that what a node was chosen for is not chosen alike again.
     #[inline]
