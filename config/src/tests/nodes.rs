@@ -145,7 +145,7 @@ fn parse_number(text: &str) -> u32 {
 
 #[test]
 fn the_examples_of_the_guide_are_right() {
-    for name in ["elastic", "metro", "routed", "shared"] {
+    for name in ["elastic", "metro", "one-standby", "routed", "shared"] {
         let text = fs::read_to_string(here(&format!("../docs/guide/examples/{name}.toml"))).unwrap();
         let parts = parse_parts(name, &text, &catalog()).unwrap_or_else(|findings| panic!("{findings}"));
         let plans: Vec<String> =
