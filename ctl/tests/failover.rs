@@ -97,10 +97,17 @@ fn a_node_takes_over_with_processes_that_run() {
     lab.down(&["gate", "left", "right"]);
 }
 
-/// Packets and flows that the monitor of a node has seen.
+/// Packets that the monitor of a node has seen, and those of the flow that has most.
 fn seen(lab: &Lab, node: &str) -> [u64; 2] {
     let answer: Json = serde_json::from_str(&lab.told(node, &["tell", "mon", "report"]).1).unwrap();
-    ["packets", "flows"].map(|key| answer[key].as_u64().unwrap())
+    [&answer["packets"], &answer["top"][0]["packets"]].map(|count| count.as_u64().unwrap())
+}
+
+/// Asserts that the numbers are of one flow since they began: a few packets are of others.
+#[track_caller]
+fn assert_one_flow(lab: &Lab, node: &str) {
+    let [packets, of_numbers] = seen(lab, node);
+    assert!(packets - of_numbers < 50, "{of_numbers} of {packets}\n{}", lab.described());
 }
 
 /// Clocks of machines that were not started together say nothing of when a flow was last seen: that of the
@@ -118,20 +125,19 @@ fn flows_are_as_old_on_a_machine_that_runs_for_longer() {
     lab.protected("left", "right");
     let eventually = |what: &str, holds: &mut dyn FnMut() -> bool| lab.eventually(what, holds);
     let numbers = Numbers::between(&lab.hosts, &eventually);
-    let mut flows = 0;
     let went = numbers.while_doing(|| {
         numbers.flow("by the left node");
-        [_, flows] = seen(&lab, "left");
+        assert_one_flow(&lab, "left");
         let left = daemon(lab.folder, &lab.manager("left"));
         signal(left, Signal::KILL);
         lab.eventually("the manager is gone", || !runs(left));
         numbers.flow("by a machine that runs for longer");
-        assert_eq!(seen(&lab, "right")[1], flows, "{}", lab.described());
+        assert_one_flow(&lab, "right");
         lab.up("left");
         lab.protected("right", "left");
         lab.json("gate", &["migrate", "edge", "--to", "left"]);
         numbers.flow("by one that was started later");
-        assert_eq!(seen(&lab, "left")[1], flows, "{}", lab.described());
+        assert_one_flow(&lab, "left");
     });
     lab.assert_all_in_order(&went);
     lab.down(&["gate", "left", "right"]);
