@@ -30,9 +30,7 @@ impl Control {
             None => (EventCode::NodeWarningWithdrawn, "this node keeps its power".to_owned()),
         };
         let mut actions = Vec::new();
-        let is_gate = |replication: &&Replication| replication.group.role == Role::Gate;
-        let works = self.replications.iter().any(|replication| !is_gate(&replication));
-        if works {
+        if self.replications.iter().any(Replication::works) {
             if within_ms.is_none() && self.evacuation.until().is_none() {
                 return Err(RequestError::failed("there is no warning to withdraw".to_owned()));
             }
@@ -42,7 +40,7 @@ impl Control {
         }
         let then = self.replications.iter().map(|replication| {
             let name = &replication.group.name;
-            if is_gate(&replication) {
+            if !replication.works() {
                 return format!(
                     "it is the gate of group `{name}`: while it is down nothing enters or leaves, and nothing is handed \
                      over"
@@ -66,7 +64,7 @@ impl Control {
         if !self.evacuation.is_due(now) {
             return;
         }
-        let works = self.replications.iter().filter(|replication| replication.group.role != Role::Gate);
+        let works = self.replications.iter().filter(|replication| replication.works());
         let (groups, mut actions) = (works.map(Replication::of_evacuation).collect::<Vec<_>>(), Vec::new());
         self.evacuation.poll(now, &groups, &mut actions);
         self.evacuate(&actions);
@@ -97,6 +95,11 @@ impl Control {
 }
 
 impl Replication {
+    /// Returns whether the node works for the group, or may have to: a gate does not.
+    fn works(&self) -> bool {
+        self.group.role != Role::Gate
+    }
+
     /// Returns its group as the decision sees it.
     fn of_evacuation(&self) -> Group {
         let board = self.board();

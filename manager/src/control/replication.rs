@@ -60,7 +60,6 @@ const REPORT_EVERY: Span = Span::from_micros(100);
 pub const WORKER: WorkerId = WorkerId(0);
 
 /// What a group has of its manager.
-#[derive(Clone)]
 pub struct Base {
     /// Chains of the group as the packet path numbers them, in its order.
     pub lanes: Vec<ChainId>,

@@ -50,6 +50,8 @@ pub const ABI_VERSION_MIN: u32 = 8;
 const _: () = assert!(ABI_VERSION_MIN <= ABI_VERSION);
 /// Version from which on a process can be a standby: one of before would take over at once.
 pub const STANDBY_VERSION: u32 = 9;
+/// Version from which on packets may have times of their own: a process of one before takes no file of them.
+pub const TIMES_VERSION: u32 = 10;
 /// Counters an NF can publish.
 pub const COUNTERS: usize = 64;
 /// Buffers that an NF can be lent at a time for packets it makes, and places of the lend ring. Our choice:

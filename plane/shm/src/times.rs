@@ -1,7 +1,7 @@
 //! Times of packets: a word for each buffer of a region, which the manager writes and NFs can only read.
 //!
-//! Made where NFs have to go by the time at which a packet came, whoever works on it, and however often
-//! (decision 110). A word belongs to the packet in its buffer as long as that is the NF's: the manager writes
+//! Made where NFs have to go by the time at which a packet came, on any node and however often they work on
+//! it (decision 110). A word belongs to the packet in its buffer as long as that is the NF's: the manager writes
 //! it before it delivers the packet. Words of other buffers say nothing.
 //!
 //! Ordering: a word is published by the ring in which its packet comes (P in [`crate::ring`]).

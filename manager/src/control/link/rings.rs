@@ -12,13 +12,11 @@ use headgate_path::link::{LinkEnds, RingEnds};
 use headgate_path::stages::InstanceEnds;
 use headgate_session::inbox::Inbox;
 use headgate_session::message::{Loop, Part, ToNf, Welcome};
+use headgate_shm::control::TIMES_VERSION;
 use headgate_shm::{ControlLayout, ManagerSide, Region, Times};
 
 use super::{Ground, Progress, Seat, Work, handling};
 use crate::control::state::StateHome;
-
-/// Oldest version of the interface in which packets may have times of their own.
-const TIMES_SINCE: u32 = 10;
 
 /// Memory of one process.
 pub struct Rings {
@@ -69,10 +67,10 @@ impl Rings {
 /// Returns the times of the packets of an NF in a group.
 fn times_of<'a>(seat: &Seat, inbox: &Inbox, ground: &'a Ground<'_>) -> Result<BorrowedFd<'a>, String> {
     let version = inbox.version();
-    if version < TIMES_SINCE {
+    if version < TIMES_VERSION {
         return Err(format!(
             "in a group time is that of the gate, and it speaks version {version} of the interface, which \
-             knows of none before {TIMES_SINCE}: build it again with the library of this release"
+             knows of none before {TIMES_VERSION}: build it again with the library of this release"
         ));
     }
     let times = ground.fabric.regions[seat.nf.domain.index()].holders.extras.times.as_ref();

@@ -109,7 +109,7 @@ impl Keeper {
             }
             let outcome = self.write(&mut unwritten).and_then(|()| self.copy(&mut uncopied, &mut copies));
             if let Some(news) = self.change(&outcome, fails) {
-                self.handle.tell_group(self.number, news);
+                self.tell(news);
             }
             fails = outcome.is_err();
         }
@@ -128,44 +128,46 @@ impl Keeper {
 
     fn tell_lost(&self, failures: Vec<String>) {
         for what in failures {
-            self.handle.tell_group(self.number, News::Kept(self.now(), Kept::Fails(what)));
+            self.tell(News::Kept(self.now(), Kept::Fails(what)));
         }
     }
 
     /// Checks on NFs that have no packet.
     fn check(&self, standby: &mut Standby) {
         for at in standby.wrote_apart(self.now(), &self.states) {
-            self.handle.tell_group(self.number, News::WroteApart(self.now(), at));
+            self.tell(News::WroteApart(self.now(), at));
         }
     }
 
     fn pass_on(&self, event: Event, standby: &mut Standby, copies: &mut Copies) {
         let now = self.now();
-        self.handle.tell_group(
-            self.number,
-            match event {
-                Event::Stored { rests, states } => return standby.take(rests, states),
-                Event::Hold => {
-                    self.prepare(standby);
-                    self.board.prepared.add(1);
-                    return self.tell_lost(standby.hold(&self.states, copies.give()));
-                }
-                Event::Restore(has_state) => {
-                    self.prepare(standby);
-                    let stored = standby.restore();
-                    let begin = |stored| if has_state { stored } else { Begin::Empty };
-                    News::Restore(stored.into_iter().map(begin).collect())
-                }
-                Event::Gate(report) => News::Gate(now, report),
-                Event::Node(report) => News::Node(now, report),
-                Event::Foreign(peer, digest) => News::Foreign(now, peer, digest),
-                Event::Settings(peer, text) => {
-                    News::Settings(now, peer, Digest::from_text(&String::from_utf8_lossy(&text)))
-                }
-                Event::Resumed(view) => News::Resumed(now, view),
-                Event::Write(_) | Event::Prepare | Event::Copy { .. } => return,
-            },
-        );
+        let news = match event {
+            Event::Stored { rests, states } => return standby.take(rests, states),
+            Event::Hold => {
+                self.prepare(standby);
+                self.board.prepared.add(1);
+                return self.tell_lost(standby.hold(&self.states, copies.give()));
+            }
+            Event::Restore(has_state) => {
+                self.prepare(standby);
+                let stored = standby.restore();
+                let begin = |stored| if has_state { stored } else { Begin::Empty };
+                News::Restore(stored.into_iter().map(begin).collect())
+            }
+            Event::Gate(report) => News::Gate(now, report),
+            Event::Node(report) => News::Node(now, report),
+            Event::Foreign(peer, digest) => News::Foreign(now, peer, digest),
+            Event::Settings(peer, text) => {
+                News::Settings(now, peer, Digest::from_text(&String::from_utf8_lossy(&text)))
+            }
+            Event::Resumed(view) => News::Resumed(now, view),
+            Event::Write(_) | Event::Prepare | Event::Copy { .. } => return,
+        };
+        self.tell(news);
+    }
+
+    fn tell(&self, news: News) {
+        self.handle.tell_group(self.number, news);
     }
 
     fn change(&self, outcome: &Result<(), String>, failed: bool) -> Option<News> {
