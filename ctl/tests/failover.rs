@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use common::lab::Lab;
 use common::numbers::Numbers;
-use common::{HEADGATE, daemon, is_root, runs, signal, told};
-use rustix::process::Signal;
+use common::{HEADGATE, is_root, told};
 use serde_json::Value as Json;
 
 /// Time for which a group is observed that is not to change. Our choice: three times what the active node
@@ -55,9 +54,7 @@ fn a_node_takes_over_with_processes_that_run() {
     let went = numbers.while_doing(|| {
         let at_right = processes(&lab, "right");
         numbers.flow("by the left node");
-        let before = daemon(lab.folder, &lab.manager("left"));
-        signal(before, Signal::KILL);
-        lab.eventually("the manager is gone", || !runs(before));
+        lab.kill("left");
         numbers.flow("the left node was killed");
         told("killed");
         assert_eq!(processes(&lab, "right"), at_right, "they go on with the state of the left node");
@@ -128,9 +125,7 @@ fn flows_are_as_old_on_a_machine_that_runs_for_longer() {
     let went = numbers.while_doing(|| {
         numbers.flow("by the left node");
         assert_one_flow(&lab, "left");
-        let left = daemon(lab.folder, &lab.manager("left"));
-        signal(left, Signal::KILL);
-        lab.eventually("the manager is gone", || !runs(left));
+        lab.kill("left");
         numbers.flow("by a machine that runs for longer");
         assert_one_flow(&lab, "right");
         lab.up("left");
@@ -225,9 +220,7 @@ fn a_view_that_is_older_than_the_nodes_is_noticed() {
     lab.protected("right", "left");
     let before = lab.group("gate")["view"].as_u64().unwrap();
     for contents in [Some(&old), None] {
-        let gate = daemon(lab.folder, &lab.manager("gate"));
-        signal(gate, Signal::KILL);
-        lab.eventually("the gate is gone", || !runs(gate));
+        lab.kill("gate");
         match contents {
             Some(old) => std::fs::write(&view, old).unwrap(),
             None => std::fs::remove_file(&view).unwrap(),

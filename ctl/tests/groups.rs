@@ -7,7 +7,7 @@ use std::fs;
 
 use common::lab::{Lab, configuration};
 use common::numbers::Numbers;
-use common::{daemon, is_root, run, runs, signal};
+use common::{daemon, is_root, run, signal};
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
@@ -29,9 +29,7 @@ fn what_is_killed_costs_no_packet_and_no_state() {
         lab.kill_nf("left", "fw");
         numbers.flow("the firewall was killed");
         // The whole node, with all that it knows.
-        let before = daemon(lab.folder, &lab.manager("left"));
-        signal(before, Signal::KILL);
-        lab.eventually("the manager is gone", || !runs(before));
+        lab.kill("left");
         numbers.flow("the left node was killed");
         let group = lab.group("gate");
         assert_eq!((&group["active"], &group["standby"]), (&Json::from("right"), &Json::Null), "{group}");

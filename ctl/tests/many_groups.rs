@@ -6,10 +6,9 @@ mod common;
 
 use std::fs;
 
+use common::is_root;
 use common::lab::{Lab, configuration};
 use common::numbers::Numbers;
-use common::{daemon, is_root, runs, signal};
-use rustix::process::Signal;
 use serde_json::Value as Json;
 
 /// Makes of a file of one group one of two: a chain each, with an NF each.
@@ -39,12 +38,6 @@ fn all(lab: &Lab<'_>, what: &str, wanted: [[&str; 2]; 2]) {
     });
 }
 
-fn kill(lab: &Lab<'_>, node: &str) {
-    let manager = daemon(lab.folder, &lab.manager(node));
-    signal(manager, Signal::KILL);
-    lab.eventually("the manager is gone", || !runs(manager));
-}
-
 #[test]
 fn groups_of_the_same_nodes_fail_over_and_move_each_for_itself() {
     if !is_root() {
@@ -66,14 +59,14 @@ fn groups_of_the_same_nodes_fail_over_and_move_each_for_itself() {
     let went_east = east.while_doing(|| {
         went_west = Some(west.while_doing(|| {
             flow("one node works for both");
-            kill(&lab, "left");
+            lab.kill("left");
             flow("the other one works for both");
             lab.up("left");
             all(&lab, "it is back", [["right", "left"]; 2]);
             lab.json("gate", &["migrate", "west", "--to", "left"]);
             all(&lab, "one has moved", [["right", "left"], ["left", "right"]]);
             flow("each works for one and stands by for the other");
-            kill(&lab, "right");
+            lab.kill("right");
             flow("one has failed over, and the other lost its standby");
             lab.up("right");
             all(&lab, "it is back", [["left", "right"]; 2]);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::lab::Lab;
 use common::numbers::Numbers;
-use common::{daemon, is_root, runs, signal};
+use common::{is_root, runs, signal};
 use rustix::process::Signal;
 
 /// Steps of a node that stands by.
@@ -119,13 +119,6 @@ fn kill_nf(manager: u32) {
     }
 }
 
-/// Kills the manager of a node.
-fn kill(lab: &Lab, node: &str) {
-    let pid = daemon(lab.folder, &lab.manager(node));
-    signal(pid, Signal::KILL);
-    lab.eventually("the manager is gone", || !runs(pid));
-}
-
 /// Returns one of the two links of a node, by the step.
 fn link_of(at: &str) -> usize {
     at.len() % 2
@@ -179,7 +172,7 @@ impl Walk<'_> {
     /// Has a step of the node that stands by fail.
     fn standby(&self, step: &str, what: &str) {
         let at = format!("{step}:1:{}", does(what));
-        kill(self.lab, "right");
+        self.lab.kill("right");
         let pid = self.lab.up_failing("right", &at);
         self.happens("right", pid, what, &at);
         self.lab.protected("left", "right");
@@ -189,7 +182,7 @@ impl Walk<'_> {
     /// Has a step of the node that becomes active fail.
     fn active(&self, step: &str, what: &str) {
         let at = format!("{step}:{}:{}", if is_frame(step) { 2 } else { 1 }, does(what));
-        kill(self.lab, "right");
+        self.lab.kill("right");
         self.lab.eventually("it is not the standby any more", || self.lab.group("gate")["standby"].is_null());
         let pid = self.lab.up_failing("right", &at);
         // It may fail before: a step that both parts have.
@@ -254,7 +247,7 @@ fn any_step_of_the_gate_may_fail() {
     for (step, what) in chosen(&GATE, &WHAT_OF_GATE) {
         println!("gate: {step} {what}");
         let at = format!("{step}:1:{}", does(what));
-        kill(&lab, "gate");
+        lab.kill("gate");
         let pid = lab.up_failing("gate", &at);
         // Some steps take packets.
         let has_happened = |is_so: &dyn Fn(u32) -> bool| {

@@ -11,10 +11,16 @@
 use std::arch::x86_64::{__cpuid, _rdtsc};
 use std::fs;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Returns the time since 1970 by the wall clock, which operators set; none where it stands before.
+#[must_use]
+pub fn wall() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
 
 /// Time for which [`Clock::calibrate`] watches both clocks.
 ///

@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use headgate_decide::peers::{BeatNumber, Heard, Peers};
 use headgate_decide::routes::Network;
 use headgate_decide::units::{Instant, Span};
-use headgate_host::clock::Clock;
+use headgate_host::clock::{self, Clock};
 use headgate_host::neighbour::{self, NeighbourError};
 use headgate_host::sched::{self, Policy};
 use headgate_wire::beat::{BYTES_MAX, Datagram, Offer, PORT, Record, Writer};
@@ -139,7 +139,7 @@ impl Beats {
             counts: Counts::default(),
         });
         let (tell, changes) = channel();
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = clock::wall();
         let runner = Runner {
             neighbours,
             names: node.network.nodes.clone(),

@@ -8,13 +8,12 @@ mod tests;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use headgate_decide::units::{Instant as Moment, PortId, RegionId, Span};
 use headgate_dpdk::{self as dpdk, Return};
 use headgate_generator::null::{Measure, Measurements};
 use headgate_generator::{self as generator, null};
-use headgate_host::clock::{Clock, now_cycles};
+use headgate_host::clock::{self, Clock, now_cycles};
 use headgate_kernel::interface::{self, Kind, State, Terms};
 use headgate_kernel::vxlan_gpe;
 use headgate_path::ports::Device;
@@ -253,7 +252,7 @@ const fn is_stamping(generator: &Generator) -> bool {
 
 fn timebase(clock: &Clock) -> Timebase {
     // A wall clock before 1970 dates captures at 1970.
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let unix = clock::wall();
     Timebase {
         cycles_per_second: clock.cycles_per_second(),
         cycles: now_cycles(),

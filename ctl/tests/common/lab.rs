@@ -10,7 +10,7 @@ use headgate_host::network::{Mac, VethEnd};
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
-use super::{Detached, eventually, headgate, name_of, run, runs, signal, told, written};
+use super::{Detached, daemon, eventually, headgate, name_of, run, runs, signal, told, written};
 
 /// Packets of 1500 bytes travel between nodes with 64 bytes of headers.
 const LINK_MTU: u32 = 1564;
@@ -302,6 +302,13 @@ impl<'a> Lab<'a> {
         let nf = nfs.as_array()?.iter().find(|nf| nf["instance"] == name)?.clone();
         let pid = nf["pid"].as_u64()? as u32;
         Some((pid, nf["state"] == "running" && nf["spare"] == "ready"))
+    }
+
+    /// Kills the manager of a node, and waits until it is gone.
+    pub fn kill(&self, node: &str) {
+        let manager = daemon(self.folder, &self.manager(node));
+        signal(manager, Signal::KILL);
+        self.eventually("the manager is gone", || !runs(manager));
     }
 
     /// Kills the process of an NF that has a standby.

@@ -22,11 +22,10 @@ mod wiring;
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::SystemTime;
 
 use headgate_decide::replicate::{Assignment, Boot, Incarnation, NodeId, Peer, boundary, gate};
 use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, Span, WorkerId};
-use headgate_host::clock::Clock;
+use headgate_host::clock::{self, Clock};
 use headgate_kernel::interface::{State, Watch};
 use headgate_path::replica::{Command as Order, GroupBoard, LinkEnd, Role, Setup};
 use headgate_path::worker::{Command, Mailbox};
@@ -217,7 +216,7 @@ impl Replication {
                 written: self.written,
                 mutation: Default::default(),
             };
-            let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let wall = clock::wall();
             return Role::Gate { setup, wall_us: wall.as_micros() as u64 };
         }
         let rings = group.nfs.iter().map(|nf| config.nfs[nf.index()].ring);

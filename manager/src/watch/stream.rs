@@ -3,12 +3,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use headgate_api::request::write_line;
 use headgate_api::watch::{DecisionTaken, EndReason, Missed, Said};
 use headgate_decide::record::Line;
-use headgate_host::clock::Clock;
+use headgate_host::clock::{self, Clock};
 use headgate_path::trace::{At, Picks, Record, RecordReader};
 
 use super::queue::Listener;
@@ -157,7 +156,7 @@ const RENEW_NS: u64 = 1_000_000_000;
 impl Times {
     /// Returns the times of a clock.
     pub fn new(clock: Clock) -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        let wall = clock::wall().as_nanos() as u64;
         let now = clock.now_ns();
         Self { clock, wall_ns: wall.saturating_sub(now), next_ns: now + RENEW_NS }
     }

@@ -1,8 +1,8 @@
 //! Times of packets: a word for each buffer of a region, which the manager writes and NFs can only read.
 //!
 //! Made where NFs have to go by the time at which a packet came, on any node and however often they work on
-//! it (decision 110). A word belongs to the packet in its buffer as long as that is the NF's: the manager writes
-//! it before it delivers the packet. Words of other buffers say nothing.
+//! it (decision 110). A word belongs to the packet in its buffer as long as that is the NF's: the manager
+//! writes it before it delivers the packet. Words of other buffers say nothing.
 //!
 //! Ordering: a word is published by the ring in which its packet comes (P in [`crate::ring`]).
 
@@ -20,21 +20,9 @@ const fn bytes_for(geometry: Geometry) -> usize {
     geometry.indices() as usize * size_of::<AtomicU64>()
 }
 
-/// Returns the words of a mapping that has room for them.
-fn words(memory: &Memory, geometry: Geometry) -> &[AtomicU64] {
-    assert!(memory.bytes() >= bytes_for(geometry), "the mapping has a word for each buffer");
-    let first: NonNull<AtomicU64> = memory.base().cast();
-    // SAFETY: the mapping is page-aligned, lives as long as `memory` and is long enough; any bytes are a
-    // word.
-    unsafe { std::slice::from_raw_parts(first.as_ptr(), geometry.indices() as usize) }
-}
-
 /// Times as the manager has them.
 #[derive(Debug)]
-pub struct Times {
-    memory: Memory,
-    geometry: Geometry,
-}
+pub struct Times(TimesView);
 
 impl Times {
     /// Makes those of a region of this shape, all 0.
@@ -42,26 +30,27 @@ impl Times {
     /// # Errors
     /// [`MemoryError`] when the kernel refuses.
     pub fn create(geometry: Geometry) -> Result<Self, MemoryError> {
-        Ok(Self { memory: Memory::create_for_readers(NAME, bytes_for(geometry))?, geometry })
+        let memory = Memory::create_for_readers(NAME, bytes_for(geometry))?;
+        Ok(Self(TimesView { memory, geometry }))
     }
 
     /// Returns the file to hand to NFs. They cannot map it to write.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
-        self.memory.file()
+        self.0.memory.file()
     }
 
     /// Returns the time of the packet in a buffer, in microseconds; 0 of one that the region has not.
     #[inline]
     #[must_use]
     pub fn of(&self, index: u32) -> u64 {
-        words(&self.memory, self.geometry).get(index as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.0.of(index)
     }
 
     /// Sets the time of the packet in a buffer, before it is delivered.
     #[inline]
     pub fn set(&self, index: u32, time_us: u64) {
-        if let Some(word) = words(&self.memory, self.geometry).get(index as usize) {
+        if let Some(word) = self.0.words().get(index as usize) {
             word.store(time_us, Ordering::Relaxed); // P-release of the ring publishes it
         }
     }
@@ -88,7 +77,15 @@ impl TimesView {
     #[must_use]
     pub fn of(&self, index: u32) -> u64 {
         // P-acquire of the ring by which the packet came orders it.
-        words(&self.memory, self.geometry).get(index as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.words().get(index as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        assert!(self.memory.bytes() >= bytes_for(self.geometry), "the mapping has a word for each buffer");
+        let first: NonNull<AtomicU64> = self.memory.base().cast();
+        // SAFETY: the mapping is page-aligned, lives as long as `self` and is long enough; any bytes are a
+        // word.
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), self.geometry.indices() as usize) }
     }
 }
 

@@ -5,9 +5,9 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use headgate_decide::replicate::Assignment;
+use headgate_host::clock;
 use serde::{Deserialize, Serialize};
 
 use crate::config::model::Group;
@@ -126,7 +126,7 @@ impl Records {
                 .map_err(|error| format!("{} holds no number ({error}); remove it", path.display()))?,
         };
         // A clock before 1970 counts as 1970.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
+        let now = clock::wall().as_micros() as u64;
         let life = now.max(before.saturating_add(1));
         replace(&path, &format!("{life}\n")).map_err(|error| {
             format!(
