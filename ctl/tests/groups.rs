@@ -4,12 +4,16 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 
 use common::lab::{Lab, configuration};
 use common::numbers::Numbers;
 use common::{daemon, is_root, run, signal};
 use rustix::process::Signal;
 use serde_json::Value as Json;
+
+/// For a process that says what no library of ours says any more.
+const PYTHON: &str = "/usr/bin/python3";
 
 #[test]
 fn what_is_killed_costs_no_packet_and_no_state() {
@@ -69,6 +73,38 @@ fn what_is_killed_costs_no_packet_and_no_state() {
     }));
     assert!(seen_all.is_ok() && seen == came, "{came} packets came, and the monitor counted {seen}");
     lab.down(&["gate", "right", "left"]);
+}
+
+/// An NF whose library knows no time of packets would go by that of its node: it gets none of them.
+#[test]
+fn an_nf_of_an_older_library_is_refused_with_the_cure() {
+    if !is_root() {
+        println!("an_nf_of_an_older_library_is_refused_with_the_cure: skipped: namespaces take root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let lab = Lab::new(folder.path(), "older-library");
+    if !Path::new(PYTHON).exists() {
+        println!("an_nf_of_an_older_library_is_refused_with_the_cure: skipped: there is no {PYTHON}");
+        return;
+    }
+    // Python's standard library does all that such a process does.
+    let script = r#"
+import json, os, socket, time
+manager = socket.socket(fileno=int(os.environ["HEADGATE_FD"]))
+manager.send(json.dumps({"is": "hello", "abi": 9, "abi_min": 8, "name": ""}).encode())
+time.sleep(1000)"#;
+    let monitor = "run = \"monitor\"\nargs = { flows = 4096 }\n";
+    let older = format!("exec = [\"{PYTHON}\", \"-c\", '''{script}''']\n");
+    let text = configuration(&lab.name);
+    assert!(text.contains(monitor));
+    fs::write(&lab.file, text.replace(monitor, &older)).unwrap();
+    let (code, _, messages) = lab.up_with("left", &lab.file);
+    for part in
+        ["mon is not ready", "it speaks version 9 of the interface", "build it again with the library"]
+    {
+        assert!(code == 1 && messages.contains(part), "{code} {messages}");
+    }
 }
 
 #[test]
